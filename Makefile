@@ -1,0 +1,102 @@
+# capstan: replicates MySQL into PostgreSQL, exactly once.
+#
+#   make            build            (PGXS; needs pg_config and a MySQL client library)
+#   make install    install into the server that pg_config belongs to
+#   make installcheck   pg_regress suites against a running, installed server; needs no MySQL
+#   make deps       install what this Debian machine lacks (apt)
+#   make check      everything: build, rules of the house, unit tests, pg_regress, TAP
+#   make check-matrix   the same suites on PostgreSQL 18 with Oracle's client library
+#   make demo       a live MySQL appears in Postgres, in ./demo.run; demo-stop removes it
+#
+# PG_CONFIG chooses the PostgreSQL, MYSQL_CONFIG the client library.
+#
+# This file is read in one of two ways. The goals in SCRIPT_GOALS are scripts that
+# first install what is missing and then call make again; they must work where there
+# is no pg_config yet, and PGXS has a "check" of its own. So PGXS is included only
+# when none of them is asked for.
+
+SCRIPT_GOALS = check check-matrix deps demo demo-stop
+
+ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
+
+.PHONY: $(SCRIPT_GOALS) all install installcheck clean
+
+deps:
+	test/bin/deps
+
+check check-matrix:
+	test/bin/$@
+
+demo demo-stop:
+	test/demo/$@
+
+# Asked for together with one of the above.
+all install installcheck clean:
+	+$(MAKE) --no-print-directory $@
+
+.NOTPARALLEL:
+
+else
+
+MODULE_big = capstan
+# memory_malloc.c gives base/ its memory in builds without a server (test/unit).
+OBJS = $(patsubst %.c,%.o,$(filter-out src/base/memory_malloc.c,$(sort $(wildcard src/*.c src/*/*.c))))
+EXTENSION = capstan
+DATA = capstan--1.0.sql
+PGFILEDESC = "capstan - MySQL replication into PostgreSQL"
+REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
+REGRESS_OPTS = --inputdir=. --outputdir=build/regress
+EXTRA_CLEAN = build $(OBJS:.o=.d)
+
+PG_CONFIG ?= pg_config
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+
+# Either of the two client libraries: Oracle's libmysqlclient or MariaDB Connector/C.
+MYSQL_CONFIG ?= $(firstword $(shell command -v mysql_config mariadb_config 2>/dev/null))
+ifneq ($(MYSQL_CONFIG),)
+MYSQL_INCLUDE := $(shell $(MYSQL_CONFIG) --include)
+MYSQL_LIBS := $(shell $(MYSQL_CONFIG) --libs)
+else
+MYSQL_PC := $(firstword $(foreach m,mysqlclient libmariadb,$(shell pkg-config --exists $(m) 2>/dev/null && echo $(m))))
+ifneq ($(MYSQL_PC),)
+MYSQL_INCLUDE := $(shell pkg-config --cflags-only-I $(MYSQL_PC))
+MYSQL_LIBS := $(shell pkg-config --libs $(MYSQL_PC))
+endif
+endif
+
+# Headers that are not ours count as system headers, so that -Wextra speaks of our
+# code alone. -MMD writes a .d beside each object: a changed header rebuilds.
+PG_CPPFLAGS = -Isrc -MMD -MP $(patsubst -I%,-isystem %,$(MYSQL_INCLUDE)) \
+	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
+# An fmgr or callback signature has parameters that not every function needs.
+PG_CFLAGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -fvisibility=hidden
+SHLIB_LINK = $(filter -L% -lmysqlclient% -lmariadb%,$(MYSQL_LIBS)) -lzstd -lz
+
+ifneq ($(PGXS),)
+
+# Bitcode for JIT inlining is of no use here and would want clang.
+override with_llvm = no
+include $(PGXS)
+
+-include $(wildcard $(OBJS:.o=.d))
+
+ifeq ($(MYSQL_LIBS),)
+$(OBJS): no-client-library
+.PHONY: no-client-library
+no-client-library:
+	@echo 'No MySQL client library found (mysql_config, mariadb_config, pkg-config).' >&2
+	@echo 'On Debian "make deps" installs one, or set MYSQL_CONFIG.' >&2
+	@exit 1
+endif
+
+else
+
+.PHONY: all
+all:
+.DEFAULT all:
+	@echo 'PostgreSQL server headers not found ($(PG_CONFIG) --pgxs).' >&2
+	@echo 'On Debian "make deps" installs them, or set PG_CONFIG.' >&2
+	@exit 1
+
+endif
+endif
