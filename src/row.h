@@ -1,0 +1,169 @@
+/*
+ * row.h
+ *		The one contract between the half that knows MySQL and the half that
+ *		knows Postgres: what a source table looks like, and what a row of it is.
+ *
+ * Producers: binlog/ (table maps and row events) and wire/ (result sets of the copy,
+ * and the source's information_schema).  Consumers: map/ and apply/.  A value
+ * that comes by the binary log and the same value by the copy are the same
+ * SourceValue, so that one converter serves both.
+ *
+ * Plain C types only: this header is used by the pure layers too.
+ */
+#ifndef CAPSTAN_ROW_H
+#define CAPSTAN_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+/*
+ * Column types as a user of MySQL names them.  The table map's codes are finer
+ * and coarser at once (VARCHAR for VARBINARY, BLOB for TEXT); producers tell them
+ * apart by the column's collation (63 is binary).
+ */
+typedef enum SourceType
+{
+	SOURCE_TINYINT = 1,
+	SOURCE_SMALLINT,
+	SOURCE_MEDIUMINT,
+	SOURCE_INT,
+	SOURCE_BIGINT,
+	SOURCE_DECIMAL,
+	SOURCE_FLOAT,
+	SOURCE_DOUBLE,
+	SOURCE_BIT,
+	SOURCE_DATE,
+	SOURCE_DATETIME,
+	SOURCE_TIMESTAMP,
+	SOURCE_TIME,
+	SOURCE_YEAR,
+	SOURCE_CHAR,
+	SOURCE_VARCHAR,
+	SOURCE_TEXT,				/* TINYTEXT .. LONGTEXT: see length_bytes */
+	SOURCE_BINARY,
+	SOURCE_VARBINARY,
+	SOURCE_BLOB,				/* TINYBLOB .. LONGBLOB: see length_bytes */
+	SOURCE_ENUM,
+	SOURCE_SET,
+	SOURCE_JSON,
+	SOURCE_GEOMETRY,
+	SOURCE_VECTOR,
+	SOURCE_OTHER				/* known by name only; never has a converter */
+} SourceType;
+
+typedef struct SourceBytes
+{
+	const char *data;
+	size_t		length;
+} SourceBytes;
+
+typedef struct SourceColumn
+{
+	char	   *name;			/* utf-8, case as on the source; NULL: the table map had no names */
+	SourceType	type;
+	bool		is_unsigned;
+	bool		nullable;
+	bool		in_key;			/* part of the primary key */
+	bool		generated;		/* from the schema only: the table map does not tell */
+	bool		invisible;
+	uint32_t	octets;			/* CHAR, VARCHAR, BINARY, VARBINARY: most bytes a value can have; else 0 */
+	uint8_t		length_bytes;	/* TEXT, BLOB, JSON, GEOMETRY, VECTOR: 1 to 4 bytes of length; else 0 */
+	uint8_t		precision;		/* DECIMAL: digits; BIT: bits (1 to 64); else 0 */
+	uint8_t		scale;			/* DECIMAL: digits after the point; DATETIME, TIMESTAMP, TIME: fraction digits; else 0 */
+	uint16_t	collation;		/* MySQL collation id for text, ENUM, SET; 63 binary; 0 where it has none */
+	int			nlabels;		/* ENUM, SET */
+	SourceBytes *labels;		/* in the column's character set */
+	char	   *other_name;		/* SOURCE_OTHER: the source's name of the type, or "type 123" */
+} SourceColumn;
+
+typedef struct SourceTable
+{
+	char	   *schema_name;	/* utf-8 */
+	char	   *table_name;
+	int			ncolumns;
+	SourceColumn *columns;
+	int			nkey;			/* columns of the primary key; 0 if there is none */
+	int		   *key;			/* indexes into columns, in key order */
+	bool		key_has_prefix; /* a key column counts only by a prefix of its value */
+	bool		has_names;		/* false: a table map with MINIMAL metadata */
+	uint64_t	table_id;		/* of the table map; 0 from the schema */
+} SourceTable;
+
+typedef enum SourceValueKind
+{
+	VALUE_NULL = 0,
+	VALUE_ABSENT,				/* not in this row image */
+	VALUE_INT,					/* signed integers; YEAR (0, 1901..2155) */
+	VALUE_UINT,					/* unsigned integers */
+	VALUE_FLOAT,
+	VALUE_DOUBLE,
+	VALUE_DECIMAL,				/* bytes: text, exactly `scale` fraction digits, at least one digit before the
+								 * point, no leading zeros, "-" for negative, never "-0" */
+	VALUE_BITS,					/* bytes: big-endian, (n + 7) / 8 of them */
+	VALUE_DATETIME,				/* datetime: DATE and DATETIME, zero and partial ones included */
+	VALUE_TIMESTAMP,			/* integer: microseconds since 1970-01-01 UTC; 0 is MySQL's zero timestamp */
+	VALUE_TIME,					/* integer: microseconds, negative for negative times */
+	VALUE_BYTES,				/* bytes: text in the column's character set, or binary; CHAR without trailing
+								 * blanks, BINARY(n) padded to n with 0x00 */
+	VALUE_LABEL,				/* uinteger: ENUM index (0 is the error value '') or SET bit mask; labels of the
+								 * SourceTable this value came with */
+	VALUE_JSON					/* bytes: utf-8 text exactly as MySQL's own CAST(json AS CHAR) prints it */
+} SourceValueKind;
+
+typedef struct SourceDateTime
+{
+	uint16_t	year;
+	uint8_t		month;
+	uint8_t		day;
+	uint8_t		hour;
+	uint8_t		minute;
+	uint8_t		second;
+	uint32_t	microsecond;
+} SourceDateTime;
+
+/* What `bytes` points to lives until the producer reads its next row. */
+typedef struct SourceValue
+{
+	SourceValueKind kind;
+	union
+	{
+		int64_t		integer;
+		uint64_t	uinteger;
+		float		real32;
+		double		real64;
+		SourceDateTime datetime;
+		SourceBytes bytes;
+	}			u;
+} SourceValue;
+
+typedef enum SourceChangeKind
+{
+	CHANGE_INSERT = 1,
+	CHANGE_UPDATE,
+	CHANGE_DELETE
+} SourceChangeKind;
+
+/* One row's change; valid until the producer decodes the next one. */
+typedef struct SourceChange
+{
+	SourceChangeKind kind;
+	const SourceTable *table;
+	const SourceValue *before;	/* table->ncolumns values; NULL for an insert */
+	const SourceValue *after;	/* NULL for a delete */
+} SourceChange;
+
+/*
+ * One line of text that says everything the table map tells about a table: column
+ * names, types, signedness, sizes, nullability, collations, labels, key.  Made from the
+ * schema and from a table map it is the same text exactly when the two agree;
+ * it is stored when a table is captured and compared with every table map.
+ */
+extern void capstan_source_table_signature(const SourceTable *table, StrBuf *out);
+
+/* "bigint unsigned", "decimal(10,2)", "varchar(80 bytes)": for messages and signatures. */
+extern void capstan_source_column_type(const SourceColumn *column, StrBuf *out);
+
+#endif
