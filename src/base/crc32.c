@@ -1,0 +1,13 @@
+/*
+ * crc32.c
+ *		The CRC-32 of zlib, by zlib; see crc32.h.
+ */
+#include "base/crc32.h"
+
+#include <zlib.h>
+
+uint32_t
+capstan_crc32(const void *data, size_t length)
+{
+	return (uint32_t) crc32_z(crc32_z(0, NULL, 0), data, length);
+}

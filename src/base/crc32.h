@@ -1,0 +1,13 @@
+/*
+ * crc32.h
+ *		The CRC-32 of zlib, as MySQL puts it at the end of every event.
+ */
+#ifndef CAPSTAN_CRC32_H
+#define CAPSTAN_CRC32_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+extern uint32_t capstan_crc32(const void *data, size_t length);
+
+#endif
