@@ -1,0 +1,149 @@
+/*
+ * meta.h
+ *		Our own catalog tables: pipelines, progress, tables, ranges, incidents.
+ *
+ * All functions run inside a transaction of the caller's.  The pipeline's owner has no
+ * rights on these tables: each function acts as the extension's owner while it touches
+ * them (capstan_meta_enter/leave), with search_path pinned to pg_catalog, and checks nothing about the caller: that is done
+ * in sqlapi/.
+ */
+#ifndef CAPSTAN_META_H
+#define CAPSTAN_META_H
+
+#include "nodes/pg_list.h"
+#include "datatype/timestamp.h"
+
+#include "base/gtidset.h"
+#include "map/map.h"
+
+typedef struct MetaIdentity
+{
+	Oid			userid;
+	int			sec_context;
+	int			guc_level;
+} MetaIdentity;
+
+/* SPI_connect and act as the extension's owner; and back.  An ERROR in between is cleaned up by the transaction's abort. */
+extern void capstan_meta_enter(MetaIdentity *identity);
+extern void capstan_meta_leave(MetaIdentity *identity);
+
+typedef struct Pipeline
+{
+	int64		id;
+	char	   *name;
+	char	   *server;
+	Oid			owner;
+	char	   *snapshot;		/* 'incremental', 'never' */
+	MapPolicies policies;
+	bool		run;			/* desired_state = 'running' */
+	int64		halted_by;		/* incident id; 0: not halted */
+	char		replica_uuid[37];
+	bool		belongs_here;	/* system identifier and database are this one's */
+} Pipeline;
+
+/* NULL if there is none.  Palloc'd in the current context. */
+extern Pipeline *capstan_meta_pipeline_by_id(int64 id);
+extern Pipeline *capstan_meta_pipeline_by_name(const char *name);
+/* Those that should run: List of Pipeline *; not the halted ones. */
+extern List *capstan_meta_runnable_pipelines(void);
+
+typedef struct PipelineTable
+{
+	int64		id;
+	char	   *source_schema;
+	char	   *source_table;
+	Oid			target;
+	bool		key_ordered;
+	bool		key_pageable;
+	char	   *definition;
+	char	   *state;			/* 'pending', 'copying', 'streaming' */
+	int			generation;
+	int64		rows_estimate;
+	int64		bytes_estimate;
+} PipelineTable;
+
+extern List *capstan_meta_tables(int64 pipeline_id);	/* by id */
+
+/* Figures to be added to a table's row. */
+typedef struct TableCounters
+{
+	int64		inserted;
+	int64		updated;
+	int64		deleted;
+	int64		missing;
+	int64		existing;
+	int64		zero_dates;
+	int64		nul_bytes;
+} TableCounters;
+
+extern void capstan_meta_add_counters(int64 table_id, const TableCounters *counters);
+
+/* Position.  NULL from load: the pipeline never started. */
+extern GtidSet *capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37]);
+extern void capstan_meta_init_progress(int64 pipeline_id, const char *applied, const char *source_uuid);
+/* The hot one: a kept plan.  source_commit_us: Unix epoch, 0 unknown.  Raises if the row is gone (pipeline dropped). */
+extern void capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *source_uuid, uint64 source_commit_us);
+
+typedef struct Incident
+{
+	const char *pipeline;
+	const char *severity;		/* 'halt', 'retry', 'warning', 'recovery' */
+	const char *class;
+	int			sqlerrcode;		/* 0: none */
+	const char *message;
+	const char *detail;			/* from here on NULL allowed */
+	const char *hint;
+	const char *gtid;
+	const char *source_table;
+	const char *source_statement;
+} Incident;
+
+/*
+ * Adds the incident and returns its id.  A 'retry' or 'warning' like the newest unresolved one of the pipeline (class and message)
+ * only counts that one up.
+ */
+extern int64 capstan_meta_record_incident(const Incident *incident);
+/* A definite failure: pipeline.halted_by = incident. */
+extern void capstan_meta_halt(int64 pipeline_id, int64 incident_id);
+/* Marks the open incidents of these severities resolved: ('retry' by the recovery, 'halt' by start_pipeline). */
+extern void capstan_meta_resolve_incidents(const char *pipeline, const char *severity, const char *resolution);
+
+/* Snapshot */
+typedef struct CopyRange
+{
+	int64		table_id;
+	int			generation;
+	int64		seq;
+	bytea	  **low;			/* nkey of them, or NULL: from the beginning */
+	bytea	  **high;			/* or NULL: to the end */
+	int			nkey;
+	int			worker;
+	bool		copied;
+	int64		rows;
+} CopyRange;
+
+extern void capstan_meta_save_round(int64 pipeline_id, int64 round, const char *gtid_set);
+/* The set of exactly this round; NULL if the row is of another one. */
+extern char *capstan_meta_load_round(int64 pipeline_id, int64 round);
+extern int64 capstan_meta_last_round(int64 pipeline_id);
+/* Ranges of a table's current generation by seq. */
+extern List *capstan_meta_ranges(int64 table_id, int generation);
+extern void capstan_meta_plan_range(const CopyRange *range, int64 round);
+/* Planned ranges of a round for one worker, by table and seq. */
+extern List *capstan_meta_ranges_of_round(int64 pipeline_id, int64 round, int worker);
+/* The range is copied: gtid_set and rows are set, rows_copied of the table counted up. */
+extern void capstan_meta_finish_range(const CopyRange *range, const char *gtid_set, int64 rows);
+/* Contiguous copied ranges become one, so that their number stays small. */
+extern void capstan_meta_merge_ranges(int64 table_id, int generation);
+extern void capstan_meta_set_table_state(int64 table_id, const char *state);
+
+typedef struct LockFigures
+{
+	int64		tries;
+	int64		wait_worst_us;
+	int64		wait_total_us;
+	int64		hold_us;
+} LockFigures;
+extern void capstan_meta_add_lock_figures(int64 table_id, const LockFigures *figures);
+
+#endif

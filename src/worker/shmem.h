@@ -1,0 +1,143 @@
+/*
+ * shmem.h
+ *		Shared memory: one slot per pipeline that runs or should run.
+ *
+ * The slot is where SQL functions, the launcher, the pipeline worker and its copy
+ * workers meet.  All of it is lost with the postmaster (and after a crash restart): nothing
+ * here is truth, the catalog is.
+ */
+#ifndef CAPSTAN_SHMEM_H
+#define CAPSTAN_SHMEM_H
+
+#include "datatype/timestamp.h"
+#include "port/atomics.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+
+#define CAPSTAN_MAX_COPY_WORKERS 16
+
+/* Ordered: from WORKER_CONNECTING on a process is there. */
+typedef enum WorkerState
+{
+	WORKER_STOPPED = 0,
+	WORKER_HALTED,				/* a definite failure; stays so until someone acts */
+	WORKER_RETRYING,			/* a transient failure; restarts at restart_at */
+	WORKER_STARTING,			/* asked for, no process yet */
+	WORKER_CONNECTING,
+	WORKER_SNAPSHOT,			/* streams, and copies tables */
+	WORKER_STREAMING
+} WorkerState;
+
+extern const char *capstan_worker_state_name(WorkerState state);
+
+/* A snapshot round's steps, in order; see snapshot/round.h for who moves it on. */
+typedef enum RoundPhase
+{
+	ROUND_IDLE = 0,				/* no round, or its coordinator is planning one */
+	ROUND_PREPARE,				/* planned; copy workers make sure of their connections */
+	ROUND_OPEN_VIEWS,			/* the lock is held: open the views now */
+	ROUND_VIEWS_OPEN,			/* unlocked, G is in capstan.snapshot_round: the stream goes on up to G */
+	ROUND_COPY,					/* the stream stands at G: write the ranges */
+	ROUND_FINISHED				/* all ranges committed; the stream goes on */
+} RoundPhase;
+
+typedef enum CopyWorkerStep
+{
+	COPY_ABSENT = 0,
+	COPY_WAITING,				/* attached, nothing to do */
+	COPY_READY,					/* connection checked for this round */
+	COPY_VIEW_OPEN,
+	COPY_DONE,					/* its ranges of this round are committed */
+	COPY_VIEW_FAILED			/* the view is not the lock's: the coordinator tries again */
+} CopyWorkerStep;
+
+typedef struct CopyWorkerSlot
+{
+	pid_t		pid;			/* 0: none */
+	Latch	   *latch;
+	CopyWorkerStep step;
+} CopyWorkerSlot;
+
+/* All fields under CapstanShared->lock, but for the atomics, which anybody may read. */
+typedef struct PipelineSlot
+{
+	bool		in_use;
+	Oid			database;
+	Oid			owner;
+	int64		pipeline_id;
+	NameData	name;			/* cut to 63 bytes, for process titles and messages */
+	bool		wanted;			/* should a worker be there? */
+	uint64		generation;		/* of the request to run; a worker of an older one is ended */
+
+	/* launcher */
+	TimestampTz restart_at;		/* not before; 0: at once */
+	int			failures;		/* transient ones in a row */
+
+	/* pipeline worker; set by itself, pid and latch cleared by its exit callback */
+	pid_t		pid;
+	Latch	   *latch;
+	uint64		running_generation;
+	WorkerState state;
+	TimestampTz state_since;
+	int			last_sqlerrcode;	/* of the last failure; 0 after a stop on request */
+	char		source_uuid[37];	/* of the server it streams from; copy workers must see the same */
+
+	/* snapshot */
+	int			ncopy;			/* copy workers of this run */
+	RoundPhase	phase;
+	int64		round;
+	CopyWorkerSlot copy[CAPSTAN_MAX_COPY_WORKERS];
+
+	/* figures for the views */
+	pg_atomic_uint64 transactions;	/* source transactions applied since the worker started */
+	pg_atomic_uint64 rows;
+	pg_atomic_uint64 commits;
+	pg_atomic_uint64 bytes;		/* received from the log */
+	pg_atomic_uint64 last_event_us; /* when the last event came: microseconds, Postgres epoch */
+	pg_atomic_uint64 last_commit_source_us; /* source commit time of the last applied transaction, Unix epoch; 0 unknown */
+} PipelineSlot;
+
+typedef struct CapstanShared
+{
+	LWLock	   *lock;
+	pid_t		launcher_pid;
+	Latch	   *launcher_latch;
+	int			nslots;
+	PipelineSlot slots[FLEXIBLE_ARRAY_MEMBER];
+} CapstanShared;
+
+extern CapstanShared *Capstan;	/* NULL when not preloaded */
+
+/* From _PG_init, while preloading. */
+extern void capstan_shmem_request_init(void);
+
+/* ERROR with hint unless the library was preloaded. */
+extern void capstan_shmem_require(void);
+
+/*
+ * For SQL functions: at COMMIT of the current transaction the pipeline should run (or not); the launcher is
+ * woken then.  Raises ERRCODE_CONFIGURATION_LIMIT_EXCEEDED when all slots are taken.
+ */
+extern void capstan_shmem_request_run(int64 pipeline_id, const char *name, Oid owner, bool run);
+
+/* Caller holds the lock. */
+extern PipelineSlot *capstan_shmem_find(Oid database, int64 pipeline_id);
+
+/* Tells P that the world changed: wakes launcher, pipeline worker and copy workers of the slot. Caller holds the lock. */
+extern void capstan_shmem_wake(PipelineSlot *slot);
+
+/* GUCs (guc.c) */
+extern int	capstan_max_pipelines;
+extern char *capstan_databases;
+extern int	capstan_copy_workers;
+extern bool capstan_log_row_values;
+extern int	capstan_max_lock_wait;	/* ms */
+extern int	capstan_range_time;		/* ms: how long the stream may stand still for a round */
+extern int	capstan_group_rows;
+extern int	capstan_group_bytes;	/* kB */
+extern int	capstan_group_time;		/* ms */
+extern int	capstan_heartbeat;		/* ms */
+extern int	capstan_synchronous_commit;
+extern void capstan_guc_init(void);
+
+#endif
