@@ -90,6 +90,8 @@ typedef struct SourceTable
 	bool		key_has_prefix; /* a key column counts only by a prefix of its value */
 	bool		has_names;		/* false: a table map with MINIMAL metadata */
 	uint64_t	table_id;		/* of the table map; 0 from the schema */
+	uint64_t	serial;			/* of the table map's content: while a decoder lives, the same serial is the same
+								 * definition, so what was checked or planned for it holds; 0 from the schema */
 } SourceTable;
 
 typedef enum SourceValueKind

@@ -9,5 +9,7 @@
 #include <stdint.h>
 
 extern uint32_t capstan_crc32(const void *data, size_t length);
+/* The CRC of what came before, followed by these bytes; 0 before anything. */
+extern uint32_t capstan_crc32_extend(uint32_t crc, const void *data, size_t length);
 
 #endif

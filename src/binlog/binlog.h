@@ -2,8 +2,9 @@
  * binlog.h
  *		The binary log's bytes made into events.
  *
- * Pure: no server, no Postgres.  Memory comes from base/memory.h.  Everything
- * in the input is untrusted.
+ * Pure: no server, no Postgres.  Memory comes from base/memory.h: the decoder keeps and grows
+ * buffers, so call all of its functions in the memory context it was made in.
+ * Everything in the input is untrusted.
  *
  * Use:
  *		decoder = capstan_binlog_create();
@@ -76,6 +77,8 @@ typedef struct BinlogEvent
 			SourceBytes sql;
 			uint16_t	error_code;
 			uint16_t	charset;	/* character_set_client collation id; 0 if not told */
+			bool		ansi_quotes;	/* the session's sql_mode, for capstan_statement_parse */
+			bool		no_backslash_escapes;
 		}			query;
 		struct
 		{
@@ -83,13 +86,13 @@ typedef struct BinlogEvent
 			bool		one_phase;
 		}			xa_prepare;
 		const SourceTable *table;	/* BINLOG_TABLE_MAP: owned by the decoder, until the same id is mapped again, the end of the
-									 * statement, or a new file */
+									 * statement, or a new file. table->serial tells whether it is a map seen before. */
 		struct
 		{
 			const SourceTable *table;	/* NULL: the dummy rows event that only ends a statement, table id 0xffffff */
 			SourceChangeKind kind;
 			bool		statement_end;
-			bool		full_image; /* every column is present in every image of this event */
+			bool		full_image; /* every column is present in every image of this event; never with partial_json */
 			bool		partial_json;	/* PARTIAL_UPDATE_ROWS */
 			uint16_t	row_flags;
 			uint64_t	table_id;
@@ -113,8 +116,8 @@ typedef struct BinlogEvent
 
 #define BINLOG_ROW_FLAG_STATEMENT_END	0x0001
 #define BINLOG_ROW_FLAG_NO_FOREIGN_KEY_CHECKS 0x0002
-/* MySQL 9.6+: foreign-key cascades of this change are in the log as rows (name: USE_SQL_FOREIGN_KEY_F; find the right bit in the sources) */
-#define BINLOG_ROW_FLAG_SQL_FOREIGN_KEY	0x0020
+/* MySQL 9.6+: foreign-key cascades of this change are in the log as rows (USE_SQL_FOREIGN_KEY_F there) */
+#define BINLOG_ROW_FLAG_SQL_FOREIGN_KEY	0x0010
 
 typedef struct BinlogDecoder BinlogDecoder;
 
