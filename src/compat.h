@@ -18,6 +18,25 @@
 #include "storage/waiteventset.h"
 #endif
 
+/*
+ * We build with -fvisibility=hidden: what SQL and the postmaster look up by name must be
+ * marked, and PGDLLEXPORT does so only from 16 on.
+ */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#endif
+
+/* May the role use the foreign server? */
+#if PG_VERSION_NUM >= 160000
+#define COMPAT_SERVER_ACLCHECK(server, role) object_aclcheck(ForeignServerRelationId, server, role, ACL_USAGE)
+#else
+#define COMPAT_SERVER_ACLCHECK(server, role) pg_foreign_server_aclcheck(server, role, ACL_USAGE)
+#endif
+
+/* 17 has a timeout for whole transactions, armed in background workers too. */
+#define COMPAT_TRANSACTION_TIMEOUT (PG_VERSION_NUM >= 170000)
+
 /* Shared memory is asked for in a hook from 15 on, in _PG_init before. */
 #define COMPAT_SHMEM_REQUEST_HOOK (PG_VERSION_NUM >= 150000)
 
