@@ -1,0 +1,77 @@
+# Installs what a Debian machine lacks. Each need is tested by what it provides, not
+# by package name, so that a Postgres or MySQL from elsewhere counts too; when nothing
+# is missing this takes a few milliseconds and asks apt nothing.
+
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/mysql.sh"
+
+# Packages missing on this machine, one a line.
+deps_missing()
+{
+	local pg
+
+	command -v gcc >/dev/null || echo gcc
+	[ -e /usr/include/stdio.h ] || echo libc6-dev
+	command -v make >/dev/null || echo make
+	command -v prove >/dev/null || echo perl
+	command -v pkg-config >/dev/null || echo pkg-config
+	command -v mysql_config >/dev/null || command -v mariadb_config >/dev/null ||
+		pkg-config --exists mysqlclient 2>/dev/null ||
+		pkg-config --exists libmariadb 2>/dev/null ||
+		echo default-libmysqlclient-dev
+	[ -e /usr/include/zstd.h ] || echo libzstd-dev
+	[ -e /usr/include/zlib.h ] || echo zlib1g-dev
+	[ -e /usr/share/zoneinfo/Europe/Berlin ] || echo tzdata
+
+	if ! deps_have_postgres; then
+		pg=$(apt-cache depends postgresql 2>/dev/null |
+			sed -n 's/.*Depends: postgresql-\([0-9][0-9]*\)$/\1/p' | head -1)
+		# Before the first "apt-get update" the version is not known yet.
+		echo "postgresql-${pg:-VERSION}"
+		echo "postgresql-server-dev-${pg:-VERSION}"
+	fi
+
+	if ! mysql_on_path && [ ! -x "$CAPSTAN_CACHE/mysql-root/usr/sbin/mysqld" ]; then
+		command -v mmdebstrap >/dev/null || echo mmdebstrap
+	fi
+}
+
+deps_have_postgres()
+{
+	local config=${PG_CONFIG:-pg_config} pgxs
+
+	pgxs=$("$config" --pgxs 2>/dev/null) && [ -e "$pgxs" ] &&
+		[ -x "$("$config" --bindir)/initdb" ]
+}
+
+deps_apt()
+{
+	DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"
+}
+
+deps_install()
+{
+	local missing
+
+	missing=$(deps_missing)
+	[ -n "$missing" ] || return 0
+
+	command -v apt-get >/dev/null ||
+		die "this machine lacks (Debian package names): $(echo $missing)"
+	is_root || die "run as root once, or install: $(echo $missing)"
+
+	say "installing: $(echo $missing)"
+	if [[ $missing == *VERSION* ]] || ! deps_try "$missing"; then
+		# No package lists, or stale ones.
+		quietly deps_apt update || die "apt-get update failed"
+		missing=$(deps_missing)
+		deps_try "$missing" || die "apt-get could not install: $(echo $missing)"
+	fi
+	missing=$(deps_missing)
+	[ -z "$missing" ] || die "still missing after installation: $(echo $missing)"
+}
+
+deps_try()
+{
+	quietly deps_apt install -y --no-install-recommends $1
+}
