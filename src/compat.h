@@ -57,4 +57,39 @@
 #define COMPAT_NEW_WAIT_EVENT(name) PG_WAIT_EXTENSION
 #endif
 
+/* A range table of the one relation that an executor state writes to; needs parser/parse_relation.h from 16 on. */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_INIT_RANGE_TABLE(estate, rte) \
+	do { \
+		List	   *permissions_ = NIL; \
+		(void) addRTEPermissionInfo(&permissions_, rte); \
+		ExecInitRangeTable(estate, list_make1(rte), permissions_, bms_make_singleton(1)); \
+	} while (0)
+#elif PG_VERSION_NUM >= 160000
+#define COMPAT_INIT_RANGE_TABLE(estate, rte) \
+	do { \
+		List	   *permissions_ = NIL; \
+		(void) addRTEPermissionInfo(&permissions_, rte); \
+		ExecInitRangeTable(estate, list_make1(rte), permissions_); \
+	} while (0)
+#else
+#define COMPAT_INIT_RANGE_TABLE(estate, rte) ExecInitRangeTable(estate, list_make1(rte))
+#endif
+
+/* Index entries of a tuple just inserted, duplicates being errors. */
+#if PG_VERSION_NUM >= 160000
+#define COMPAT_INSERT_INDEX_TUPLES(relinfo, slot, estate) \
+	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL, false)
+#else
+#define COMPAT_INSERT_INDEX_TUPLES(relinfo, slot, estate) \
+	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL)
+#endif
+
+/* Generated columns that are computed on reading. */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_HAS_VIRTUAL_COLUMNS(constr) ((constr)->has_generated_virtual)
+#else
+#define COMPAT_HAS_VIRTUAL_COLUMNS(constr) false
+#endif
+
 #endif

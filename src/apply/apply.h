@@ -1,0 +1,104 @@
+/*
+ * apply.h
+ *		Writing rows into target tables: the stream's changes, and the copy's ranges.
+ *
+ * Used by worker/.  Knows Postgres; knows the source only through row.h.
+ */
+#ifndef CAPSTAN_APPLY_H
+#define CAPSTAN_APPLY_H
+
+#include "executor/spi.h"
+
+#include "map/map.h"
+#include "meta/meta.h"
+#include "row.h"
+
+/* A copied key range in comparable form: low exclusive, high inclusive; NULL without bound. */
+typedef struct KeyRange
+{
+	SourceValue *low;
+	SourceValue *high;
+} KeyRange;
+
+/*
+ * A captured table as a worker works with it.  Lives in its own memory context, a child of
+ * the one given to capstan_apply_table_create.
+ */
+typedef struct ApplyTable
+{
+	MemoryContext context;
+	PipelineTable *info;		/* the catalog's row, as loaded */
+	Oid			pipeline_owner;
+	MapPolicies policies;
+
+	/* Made at first use and again after the target's definition changed. */
+	bool		valid;
+	TableMap   *map;
+	Oid			table_owner;
+	SPIPlanPtr	insert;			/* ON CONFLICT (key) DO NOTHING */
+	SPIPlanPtr	update;			/* by key, other columns; NULL if there are none */
+	SPIPlanPtr	delete;			/* by key */
+	SPIPlanPtr	select;			/* all mapped columns by key */
+	Datum	   *values;			/* scratch of one row, by attribute number */
+	bool	   *isnull;
+	Datum	   *arguments;		/* scratch of one statement, by mapped column */
+	char	   *nulls;
+
+	/* Copy state as far as this worker knows it. */
+	bool		copied;			/* all of it */
+	int			nranges;
+	KeyRange   *ranges;			/* of a table with an ordered key that is being copied */
+	MemoryContext range_context;
+	SourceTable *source;		/* columns and key, from the first table map or the schema; NULL before */
+
+	TableCounters counters;		/* not yet persisted */
+	bool		dirty;			/* counters are not zero */
+} ApplyTable;
+
+extern ApplyTable *capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPolicies policies,
+											  MemoryContext parent);
+
+/*
+ * Makes sure of map and plans.  In a transaction, SPI connected.  Raises as capstan_map_build does; 42501 when the
+ * pipeline's owner may not act for the table's owner; 42P01 when the target is gone.
+ */
+extern void capstan_apply_table_open(ApplyTable *table, const SourceTable *source);
+
+/* Once per process. */
+extern void capstan_apply_init(void);
+
+/* From capstan.copied_range; only copied ones count.  For tables with key_ordered. */
+extern void capstan_apply_set_ranges(ApplyTable *table, List *ranges);
+
+/*
+ * One change into the open transaction (SPI connected).  Both images full.  row_context is reset by the caller
+ * after each change.
+ */
+extern void capstan_apply_change(ApplyTable *table, const SourceChange *change);
+
+/* Adds the table's counters to its catalog row and zeroes them. */
+extern void capstan_apply_flush_counters(ApplyTable *table);
+
+/*
+ * Writing a range.  All in one transaction, SPI connected.
+ */
+typedef struct RangeWriter RangeWriter;
+
+/* may_exist: rows of the range may be there already (keys without a gate), and must then be equal. */
+extern RangeWriter *capstan_range_writer_begin(ApplyTable *table, bool may_exist);
+extern void capstan_range_writer_put(RangeWriter *writer, const SourceValue *row);
+/* Returns the number of rows put. */
+extern int64 capstan_range_writer_end(RangeWriter *writer);
+
+/* Acting as the owner of a target table. */
+typedef struct TableOwnerContext
+{
+	Oid			userid;
+	int			sec_context;
+	int			guc_level;
+} TableOwnerContext;
+
+extern void capstan_apply_enter_owner(ApplyTable *table, TableOwnerContext *saved);
+extern void capstan_apply_leave_owner(const TableOwnerContext *saved);
+
+#endif

@@ -1,0 +1,195 @@
+/*
+ * change.c
+ *		One change of the stream into its target table, through SPI with kept plans.
+ *
+ * Called by the pipeline worker for each row change, inside the group's transaction.
+ *
+ * What is written, by design:
+ *	 insert		put: INSERT .. ON CONFLICT (key) DO NOTHING, then UPDATE if the key was there
+ *	 update		UPDATE by key, and put when no row was there; a changed key (by bytes) is
+ *				delete + put
+ *	 delete		DELETE by key; a missing row is no error
+ *
+ * Outside a copy the surprises (a row that was there, a row that was not) are counted.
+ *
+ * The gate: while a table with an ordered key is being copied, a change of a key outside the
+ * copied ranges is left out, for its range will bring it.  Each half of an update
+ * meets the gate on its own.
+ */
+#include "postgres.h"
+
+#include "executor/spi.h"
+
+#include "apply/internal.h"
+
+void
+apply_set_row(ApplyTable *table, const SourceValue *row)
+{
+	TableMap   *map = table->map;
+
+	capstan_map_row(map, row, table->values, table->isnull);
+	for (int i = 0; i < map->ncolumns; i++)
+	{
+		AttrNumber	attnum = map->columns[i].attnum;
+
+		table->arguments[i] = table->values[attnum - 1];
+		table->nulls[i] = table->isnull[attnum - 1] ? 'n' : ' ';
+	}
+}
+
+void
+apply_set_key(ApplyTable *table, const SourceValue *row)
+{
+	TableMap   *map = table->map;
+
+	memset(table->nulls, 'n', map->ncolumns);
+	for (int i = 0; i < map->nkey; i++)
+	{
+		ColumnMap  *column = &map->columns[map->key[i]];
+		bool		isnull;
+
+		table->arguments[map->key[i]] = column->convert(column, &row[column->source_index], &isnull);
+		table->nulls[map->key[i]] = isnull ? 'n' : ' ';
+	}
+}
+
+uint64
+apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected)
+{
+	int			rc = SPI_execute_plan(plan, table->arguments, table->nulls, false, 0);
+
+	if (rc != expected)
+		elog(ERROR, "statement on a target table returned %s", SPI_result_code_string(rc));
+	return SPI_processed;
+}
+
+/* Is the row's key in a copied range (or the table copied as a whole, or without a gate)? */
+static bool
+passes_gate(ApplyTable *table, const SourceValue *row)
+{
+	TableMap   *map = table->map;
+
+	if (table->copied || !table->info->key_ordered)
+		return true;
+	for (int r = 0; r < table->nranges; r++)
+	{
+		KeyRange   *range = &table->ranges[r];
+		bool		above = range->low == NULL;
+		bool		within = range->high == NULL;
+
+		for (int i = 0; i < map->nkey && !above; i++)
+		{
+			ColumnMap  *column = &map->columns[map->key[i]];
+			int			order = capstan_map_compare_key(column->source, &row[column->source_index], &range->low[i]);
+
+			if (order < 0)
+				break;
+			above = order > 0;
+		}
+		if (!above)
+			continue;
+		for (int i = 0; i < map->nkey && !within; i++)
+		{
+			ColumnMap  *column = &map->columns[map->key[i]];
+			int			order = capstan_map_compare_key(column->source, &row[column->source_index], &range->high[i]);
+
+			if (order > 0)
+				break;
+			within = order < 0 || i == map->nkey - 1;
+		}
+		if (within)
+			return true;
+	}
+	return false;
+}
+
+static bool
+same_key(TableMap *map, const SourceValue *a, const SourceValue *b)
+{
+	for (int i = 0; i < map->nkey; i++)
+	{
+		int			index = map->columns[map->key[i]].source_index;
+
+		if (!capstan_map_same_value(&a[index], &b[index]))
+			return false;
+	}
+	return true;
+}
+
+/* Surprises count where the target is known to be exact. */
+static bool
+is_exact(ApplyTable *table)
+{
+	return table->copied || table->info->key_ordered;
+}
+
+/* The row as it should be, whether one with its key is there or not. */
+static void
+put_row(ApplyTable *table, bool expect_existing)
+{
+	if (!expect_existing)
+	{
+		if (apply_execute(table, table->insert, SPI_OK_INSERT) > 0)
+			return;
+		if (is_exact(table))
+			table->counters.existing++;
+		if (table->update != NULL)
+			(void) apply_execute(table, table->update, SPI_OK_UPDATE);
+		return;
+	}
+	if (table->update != NULL && apply_execute(table, table->update, SPI_OK_UPDATE) > 0)
+		return;
+	if (apply_execute(table, table->insert, SPI_OK_INSERT) > 0 && is_exact(table))
+		table->counters.missing++;
+}
+
+static void
+delete_row(ApplyTable *table, const SourceValue *row)
+{
+	apply_set_key(table, row);
+	if (apply_execute(table, table->delete, SPI_OK_DELETE) == 0 && is_exact(table))
+		table->counters.missing++;
+}
+
+void
+capstan_apply_change(ApplyTable *table, const SourceChange *change)
+{
+	TableOwnerContext owner;
+	bool		before_passes = change->before != NULL && passes_gate(table, change->before);
+	bool		after_passes = change->after != NULL && passes_gate(table, change->after);
+
+	if (!before_passes && !after_passes)
+		return;
+
+	capstan_apply_enter_owner(table, &owner);
+	if (before_passes && after_passes && same_key(table->map, change->before, change->after))
+	{
+		apply_set_row(table, change->after);
+		put_row(table, true);
+	}
+	else
+	{
+		if (before_passes)
+			delete_row(table, change->before);
+		if (after_passes)
+		{
+			apply_set_row(table, change->after);
+			put_row(table, false);
+		}
+	}
+	capstan_apply_leave_owner(&owner);
+
+	switch (change->kind)
+	{
+		case CHANGE_INSERT:
+			table->counters.inserted++;
+			break;
+		case CHANGE_UPDATE:
+			table->counters.updated++;
+			break;
+		case CHANGE_DELETE:
+			table->counters.deleted++;
+			break;
+	}
+	table->dirty = true;
+}

@@ -1,0 +1,304 @@
+/*
+ * table.c
+ *		A captured table as a worker works with it: map, plans, owner.
+ *
+ * Called by worker/ and the other files of apply/.  Maps and plans are made at first use, in a
+ * transaction, and made again when a relcache invalidation says that the target changed.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "apply/apply.h"
+#include "apply/internal.h"
+#include "errcodes.h"
+
+/* All ApplyTables of this process, for the invalidation callback. */
+static List *all_tables = NIL;
+
+/* May come at any time inside catalog access: only marks. */
+static void
+target_changed(Datum arg, Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, all_tables)
+	{
+		ApplyTable *table = lfirst(cell);
+
+		if (relid == InvalidOid || table->info->target == relid)
+			table->valid = false;
+	}
+}
+
+void
+capstan_apply_init(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+		CacheRegisterRelcacheCallback(target_changed, (Datum) 0);
+	registered = true;
+}
+
+ApplyTable *
+capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPolicies policies, MemoryContext parent)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "capstan table", ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	ApplyTable *table = palloc0(sizeof(ApplyTable));
+
+	table->context = context;
+	table->info = palloc(sizeof(PipelineTable));
+	*table->info = *info;
+	table->info->source_schema = pstrdup(info->source_schema);
+	table->info->source_table = pstrdup(info->source_table);
+	table->info->definition = pstrdup(info->definition);
+	table->info->state = pstrdup(info->state);
+	table->pipeline_owner = pipeline_owner;
+	table->policies = policies;
+	table->copied = strcmp(info->state, "streaming") == 0;
+	table->range_context = AllocSetContextCreate(context, "capstan ranges", ALLOCSET_SMALL_SIZES);
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	all_tables = lappend(all_tables, table);
+	MemoryContextSwitchTo(caller);
+	return table;
+}
+
+/* The pipeline's owner must be able to act as the table's owner, whose code (constraints, triggers, indexes) will run. */
+static void
+check_owner(ApplyTable *table)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table->info->target));
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the target table of %s.%s does not exist any more", table->info->source_schema, table->info->source_table),
+				 errhint("Drop the pipeline and create it again, or restore the table.")));
+	table->table_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	if (!has_privs_of_role(table->pipeline_owner, table->table_owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the pipeline's owner \"%s\" may not write to table \"%s\"",
+						GetUserNameFromId(table->pipeline_owner, true), get_rel_name(table->info->target)),
+				 errdetail("It is neither the owner of the table nor a member of the owning role \"%s\".",
+						   GetUserNameFromId(table->table_owner, true)),
+				 errhint("GRANT %s TO %s;",
+						 quote_identifier(GetUserNameFromId(table->table_owner, true)),
+						 quote_identifier(GetUserNameFromId(table->pipeline_owner, true)))));
+}
+
+static SPIPlanPtr
+keep_plan(const char *sql, int nargs, Oid *types)
+{
+	SPIPlanPtr	plan = SPI_prepare(sql, nargs, types);
+
+	if (plan == NULL || SPI_keepplan(plan) != 0)
+		elog(ERROR, "could not prepare a statement on a target table: %s", SPI_result_code_string(SPI_result));
+	return plan;
+}
+
+/* "k1 = $3 AND k2 = $1" */
+static void
+append_key_condition(StringInfo sql, TableMap *map, Relation relation)
+{
+	for (int i = 0; i < map->nkey; i++)
+	{
+		ColumnMap  *column = &map->columns[map->key[i]];
+		Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(relation), column->attnum - 1);
+
+		appendStringInfo(sql, "%s%s OPERATOR(pg_catalog.=) $%d", i > 0 ? " AND " : " WHERE ",
+						 quote_identifier(NameStr(attribute->attname)), map->key[i] + 1);
+	}
+}
+
+/* The four statements, with the mapped columns as parameters $1 .. $n. */
+static void
+make_plans(ApplyTable *table, Relation relation)
+{
+	TableMap   *map = table->map;
+	TupleDesc	desc = RelationGetDescr(relation);
+	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+												  RelationGetRelationName(relation));
+	Oid		   *types = palloc(sizeof(Oid) * map->ncolumns);
+	StringInfoData insert;
+	StringInfoData conflict;
+	StringInfoData update;
+	StringInfoData key;
+	StringInfoData sql;
+	int			nset = 0;
+
+	initStringInfo(&insert);
+	initStringInfo(&conflict);
+	initStringInfo(&update);
+	initStringInfo(&key);
+	initStringInfo(&sql);
+	for (int i = 0; i < map->ncolumns; i++)
+	{
+		const char *column = quote_identifier(NameStr(TupleDescAttr(desc, map->columns[i].attnum - 1)->attname));
+
+		types[i] = map->columns[i].typid;
+		appendStringInfo(&insert, "%s%s", i > 0 ? ", " : "", column);
+		appendStringInfo(&sql, "%s$%d", i > 0 ? ", " : "", i + 1);
+		if (!map->columns[i].in_key)
+			appendStringInfo(&update, "%s%s = $%d", nset++ > 0 ? ", " : "", column, i + 1);
+		else
+			appendStringInfo(&conflict, "%s%s", conflict.len > 0 ? ", " : "", column);
+	}
+	append_key_condition(&key, map, relation);
+
+	table->insert = keep_plan(psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) ON CONFLICT (%s) DO NOTHING",
+									   name, insert.data, sql.data, conflict.data), map->ncolumns, types);
+	table->update = nset == 0 ? NULL :
+		keep_plan(psprintf("UPDATE %s SET %s%s", name, update.data, key.data), map->ncolumns, types);
+	table->delete = keep_plan(psprintf("DELETE FROM %s%s", name, key.data), map->ncolumns, types);
+	table->select = keep_plan(psprintf("SELECT %s FROM %s%s", insert.data, name, key.data), map->ncolumns, types);
+}
+
+static void
+drop_plan(SPIPlanPtr *plan)
+{
+	if (*plan != NULL)
+		SPI_freeplan(*plan);
+	*plan = NULL;
+}
+
+void
+capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
+{
+	Relation	relation;
+	MemoryContext caller;
+
+	if (table->valid)
+		return;
+
+	/* before the lock: an invalidation that comes with it must be seen again */
+	relation = try_relation_open(table->info->target, RowExclusiveLock);
+	table->valid = true;
+	check_owner(table);
+	if (table->map != NULL)
+		MemoryContextDelete(table->map->context);
+	table->map = NULL;
+	drop_plan(&table->insert);
+	drop_plan(&table->update);
+	drop_plan(&table->delete);
+	drop_plan(&table->select);
+
+	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
+	make_plans(table, relation);
+
+	caller = MemoryContextSwitchTo(table->map->context);
+	table->values = palloc(sizeof(Datum) * table->map->natts);
+	table->isnull = palloc(sizeof(bool) * table->map->natts);
+	table->arguments = palloc(sizeof(Datum) * table->map->ncolumns);
+	table->nulls = palloc(table->map->ncolumns);
+	MemoryContextSwitchTo(caller);
+	relation_close(relation, NoLock);
+}
+
+void
+capstan_apply_enter_owner(ApplyTable *table, TableOwnerContext *saved)
+{
+	GetUserIdAndSecContext(&saved->userid, &saved->sec_context);
+	SetUserIdAndSecContext(table->table_owner, saved->sec_context | SECURITY_RESTRICTED_OPERATION);
+	saved->guc_level = NewGUCNestLevel();
+}
+
+void
+capstan_apply_leave_owner(const TableOwnerContext *saved)
+{
+	AtEOXact_GUC(false, saved->guc_level);
+	SetUserIdAndSecContext(saved->userid, saved->sec_context);
+}
+
+/* The value in `context`, bytes copied. */
+static SourceValue
+copy_value(const SourceValue *value)
+{
+	SourceValue copy = *value;
+
+	switch (value->kind)
+	{
+		case VALUE_DECIMAL:
+		case VALUE_BITS:
+		case VALUE_BYTES:
+		case VALUE_JSON:
+			copy.u.bytes.data = memcpy(palloc(value->u.bytes.length + 1), value->u.bytes.data, value->u.bytes.length);
+			break;
+		default:
+			break;
+	}
+	return copy;
+}
+
+static SourceValue *
+decode_key(TableMap *map, bytea **encoded)
+{
+	SourceValue *key;
+
+	if (encoded == NULL)
+		return NULL;
+	key = palloc(sizeof(SourceValue) * map->nkey);
+	for (int i = 0; i < map->nkey; i++)
+	{
+		SourceValue value;
+
+		capstan_map_decode_key(map->columns[map->key[i]].source, encoded[i], &value);
+		key[i] = copy_value(&value);
+	}
+	return key;
+}
+
+void
+capstan_apply_set_ranges(ApplyTable *table, List *ranges)
+{
+	MemoryContext caller;
+	ListCell   *cell;
+
+	Assert(table->map != NULL);
+	MemoryContextReset(table->range_context);
+	table->nranges = 0;
+	caller = MemoryContextSwitchTo(table->range_context);
+	table->ranges = palloc(sizeof(KeyRange) * Max(list_length(ranges), 1));
+	foreach(cell, ranges)
+	{
+		CopyRange  *range = lfirst(cell);
+
+		if (!range->copied)
+			continue;
+		table->ranges[table->nranges].low = decode_key(table->map, range->low);
+		table->ranges[table->nranges].high = decode_key(table->map, range->high);
+		table->nranges++;
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+void
+capstan_apply_flush_counters(ApplyTable *table)
+{
+	if (table->map != NULL)
+	{
+		table->counters.zero_dates += table->map->zero_dates_applied;
+		table->counters.nul_bytes += table->map->nul_bytes_applied;
+		table->map->zero_dates_applied = 0;
+		table->map->nul_bytes_applied = 0;
+	}
+	capstan_meta_add_counters(table->info->id, &table->counters);
+	memset(&table->counters, 0, sizeof(table->counters));
+	table->dirty = false;
+}
