@@ -213,7 +213,27 @@ mysql_client()
 	shift
 	mysql_prefix
 	"${MYSQL_RUN[@]}" mysql --no-defaults --socket="$(mysql_inside "$dir")/mysql.sock" \
-		--user=root --default-character-set=utf8mb4 "$@"
+		--user=root --default-character-set=utf8mb4 --max-allowed-packet=1G "$@"
+}
+
+# The words of the above, one a line, for callers that are no shell.
+mysql_client_words()
+{
+	mysql_prefix
+	printf '%s\n' "${MYSQL_RUN[@]}" mysql --no-defaults \
+		--socket="$(mysql_inside "$1")/mysql.sock" --user=root \
+		--default-character-set=utf8mb4 --max-allowed-packet=1G
+}
+
+# mysql_grant DIR USER PASSWORD: the account that a pipeline logs in with, with what
+# the README tells to grant and no more. The host is a wildcard, since which name
+# 127.0.0.1 has is not known here.
+mysql_grant()
+{
+	mysql_client "$1" <<SQL
+CREATE USER '$2'@'%' IDENTIFIED BY '$3';
+GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT, LOCK TABLES ON *.* TO '$2'@'%';
+SQL
 }
 
 mysql_pid()
@@ -250,4 +270,17 @@ mysql_destroy()
 	[ -n "$1" ] && [ -d "$1" ] || return 0
 	mysql_kill "$1"
 	rm -rf "$1"
+}
+
+# Remove the instances whose test died without cleaning up: those with a file "owner"
+# that holds the id of a process that runs no more.
+mysql_sweep()
+{
+	local owner
+
+	mysql_locate
+	for owner in "$MYSQL_BASE"/*/owner; do
+		[ -e "$owner" ] || continue
+		alive "$(cat "$owner")" || mysql_destroy "${owner%/owner}"
+	done
 }

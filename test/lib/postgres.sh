@@ -177,3 +177,35 @@ pg_destroy()
 	[[ $sockdir != /tmp/capstan-pg.* ]] || rm -rf "$sockdir"
 	rm -rf "$1"
 }
+
+# The words of pg_psql, one a line, for callers that are no shell.
+pg_psql_words()
+{
+	pg_locate
+	printf '%s\n' "$PG_BIN/psql" -X -h "$(cat "$1/sockdir")" -p 5432 -U postgres
+}
+
+# Where tests put their instances; see mysql_sweep for "owner".
+PG_BASE=${CAPSTAN_PG_BASE:-/var/tmp/capstan-pg.$(id -u)}
+
+# pg_new NAME [line of postgresql.conf...]: pg_create in a new folder; prints it.
+pg_new()
+{
+	local dir
+
+	mkdir -p "$PG_BASE"
+	dir=$(mktemp -d "$PG_BASE/$1.XXXXXX")
+	shift
+	pg_create "$dir" "$@" >&2
+	echo "$dir"
+}
+
+pg_sweep()
+{
+	local owner
+
+	for owner in "$PG_BASE"/*/owner; do
+		[ -e "$owner" ] || continue
+		alive "$(cat "$owner")" || pg_destroy "${owner%/owner}"
+	done
+}
