@@ -7,7 +7,7 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
+#include "access/relation.h"
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"

@@ -1,0 +1,140 @@
+/*
+ * readview.c
+ *		A consistent read view on the source and the statements that read from it.  See readview.h.
+ *
+ * Keys are compared by MySQL alone, in the order of the column's own collation.  A composite
+ * key is compared row-wise by
+ *
+ *		a >= x AND (a > x OR (a = x AND (b > y OR (b = y AND c > z))))
+ *
+ * where the first term is implied by the second and only helps the optimizer to a range.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+
+#include "errcodes.h"
+#include "snapshot/readview.h"
+
+#define MYSQL_TABLE_DEFINITION_CHANGED 1412
+
+void
+capstan_readview_open(SourceConn *conn)
+{
+	capstan_wire_exec(conn, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+	capstan_wire_exec(conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
+	if (capstan_wire_warning_count(conn) != 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
+				 errmsg("the source does not open a consistent read view"),
+				 errdetail("START TRANSACTION WITH CONSISTENT SNAPSHOT gave a warning."),
+				 errhint("Look at SHOW WARNINGS after that statement on the source; InnoDB and REPEATABLE READ are needed.")));
+}
+
+bool
+capstan_readview_touch(SourceConn *conn, const char *quoted_name)
+{
+	SourceResult *result;
+	char	   *message;
+	unsigned int code = capstan_wire_try_query(conn, psprintf("SELECT 1 FROM %s LIMIT 0", quoted_name), &result, &message);
+
+	if (code == 0)
+		return true;
+	if (code != MYSQL_TABLE_DEFINITION_CHANGED)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				 errmsg("table %s cannot be read from the source: %s", quoted_name, message)));
+	return false;
+}
+
+void
+capstan_readview_close(SourceConn *conn)
+{
+	capstan_wire_exec(conn, "COMMIT");
+}
+
+char *
+capstan_quoted_table(const char *schema_name, const char *table_name)
+{
+	return psprintf("%s.%s", capstan_wire_quote_identifier(schema_name), capstan_wire_quote_identifier(table_name));
+}
+
+/*
+ * "key > values" (above), or "key <= values".  From column `from` on.
+ */
+static void
+append_comparison(StringInfo sql, const SourceTable *table, const SourceValue *values, bool above, int from)
+{
+	const SourceColumn *column = &table->columns[table->key[from]];
+	const char *name = capstan_wire_quote_identifier(column->name);
+	bool		last = from == table->nkey - 1;
+
+	appendStringInfo(sql, "%s%s %s ", last ? "" : "(", name, above ? ">" : last ? "<=" : "<");
+	capstan_wire_append_literal(sql, column, &values[from]);
+	if (last)
+		return;
+	appendStringInfo(sql, " OR (%s = ", name);
+	capstan_wire_append_literal(sql, column, &values[from]);
+	appendStringInfoString(sql, " AND ");
+	append_comparison(sql, table, values, above, from + 1);
+	appendStringInfoString(sql, "))");
+}
+
+static void
+append_bound(StringInfo sql, const SourceTable *table, const SourceValue *values, bool above)
+{
+	if (table->nkey > 1)
+	{
+		const SourceColumn *column = &table->columns[table->key[0]];
+
+		appendStringInfo(sql, "%s %s ", capstan_wire_quote_identifier(column->name), above ? ">=" : "<=");
+		capstan_wire_append_literal(sql, column, &values[0]);
+		appendStringInfoString(sql, " AND ");
+	}
+	append_comparison(sql, table, values, above, 0);
+}
+
+static void
+append_from_where(StringInfo sql, const SourceTable *table, const SourceValue *low, const SourceValue *high)
+{
+	appendStringInfo(sql, " FROM %s", capstan_quoted_table(table->schema_name, table->table_name));
+	if (low != NULL || high != NULL)
+		appendStringInfoString(sql, " FORCE INDEX (PRIMARY) WHERE ");
+	if (low != NULL)
+		append_bound(sql, table, low, true);
+	if (low != NULL && high != NULL)
+		appendStringInfoString(sql, " AND ");
+	if (high != NULL)
+		append_bound(sql, table, high, false);
+}
+
+char *
+capstan_range_select(const SourceTable *table, const SourceValue *low, const SourceValue *high)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "SELECT ");
+	capstan_wire_append_select_list(&sql, table, NULL, 0);
+	append_from_where(&sql, table, low, high);
+	return sql.data;
+}
+
+char *
+capstan_boundary_select(const SourceTable *table, const SourceValue *low, int64 n)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "SELECT ");
+	capstan_wire_append_select_list(&sql, table, table->key, table->nkey);
+	append_from_where(&sql, table, low, NULL);
+	if (low == NULL)
+		appendStringInfoString(&sql, " FORCE INDEX (PRIMARY)");
+	appendStringInfoString(&sql, " ORDER BY ");
+	for (int i = 0; i < table->nkey; i++)
+		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "",
+						 capstan_wire_quote_identifier(table->columns[table->key[i]].name));
+	appendStringInfo(&sql, " LIMIT 1 OFFSET " INT64_FORMAT, n - 1);
+	return sql.data;
+}

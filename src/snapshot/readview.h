@@ -1,0 +1,40 @@
+/*
+ * readview.h
+ *		A consistent read view on the source, opened under somebody else's lock, and what is read from it.
+ *
+ * Used by copy workers.
+ */
+#ifndef CAPSTAN_READVIEW_H
+#define CAPSTAN_READVIEW_H
+
+#include "wire/wire.h"
+
+/*
+ * START TRANSACTION WITH CONSISTENT SNAPSHOT.  Raises if the server says anything about it (below REPEATABLE READ it
+ * would ignore the snapshot with a warning).
+ */
+extern void capstan_readview_open(SourceConn *conn);
+
+/*
+ * Reads nothing from the table, which pins its metadata: no DDL can slip in any more.  False when the table was changed since
+ * the view was opened (error 1412): the view is of no use, try again.
+ */
+extern bool capstan_readview_touch(SourceConn *conn, const char *quoted_name);
+
+/* COMMIT; releases view and metadata locks. */
+extern void capstan_readview_close(SourceConn *conn);
+
+/* `schema`.`table` */
+extern char *capstan_quoted_table(const char *schema_name, const char *table_name);
+
+/*
+ * SELECT of all columns of the key range (low, high]; NULL: no bound.  nkey values each.
+ */
+extern char *capstan_range_select(const SourceTable *table, const SourceValue *low, const SourceValue *high);
+
+/*
+ * SELECT of the key columns of the n-th row after low, in key order; no row: fewer than n are left.
+ */
+extern char *capstan_boundary_select(const SourceTable *table, const SourceValue *low, int64 n);
+
+#endif

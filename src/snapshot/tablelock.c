@@ -1,0 +1,274 @@
+/*
+ * tablelock.c
+ *		A short lock on source tables that must be had and must not hurt.  See tablelock.h.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/latch.h"
+#include "utils/wait_event.h"
+
+#include "compat.h"
+#include "errcodes.h"
+#include "snapshot/tablelock.h"
+
+/* READ holds nobody back while it waits: the bound is for our own patience. */
+#define READ_TRIES 3
+#define READ_BOUND_MS 100
+/* Where neither FLUSH nor WRITE is possible READ is all there is; it may wait longer. */
+#define READ_ONLY_BOUND_MS 10000
+#define STRONG_FIRST_BOUND_MS 100
+/* A try that failed is followed by a pause this many times as long, for the writers. */
+#define PAUSE_FACTOR 2
+#define PAUSE_LEAST_MS 20
+/* Seconds until the server ends an idle lock connection: a half-open one cannot block writers for longer. */
+#define LOCK_WAIT_TIMEOUT_S 5
+#define LOCK_IDLE_TIMEOUT_S 30
+/* Before the server does so by itself. */
+#define LOCK_RECONNECT_S 20
+
+/* MySQL's error numbers: https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html */
+#define MYSQL_TABLE_ACCESS_DENIED 1142
+#define MYSQL_DB_ACCESS_DENIED 1044
+#define MYSQL_SPECIFIC_ACCESS_DENIED 1227
+#define MYSQL_NO_SUCH_TABLE 1146
+#define MYSQL_BAD_DB 1049
+#define MYSQL_READ_ONLY 1290
+#define MYSQL_READ_ONLY_MODE 1836
+
+static int64
+now_us(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
+
+static void
+pause_ms(long ms)
+{
+	int64		until = now_us() + ms * 1000;
+
+	for (;;)
+	{
+		long		left = (long) ((until - now_us()) / 1000);
+
+		if (left <= 0)
+			return;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left, COMPAT_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+static SourceConn *
+open_lock_connection(const SourceOptions *options)
+{
+	SourceConn *conn = capstan_wire_connect(options, "lock");
+
+	capstan_wire_exec(conn, psprintf("SET SESSION lock_wait_timeout = %d, SESSION wait_timeout = %d",
+									 LOCK_WAIT_TIMEOUT_S, LOCK_IDLE_TIMEOUT_S));
+	return conn;
+}
+
+TableLock *
+capstan_tablelock_create(const SourceOptions *options)
+{
+	TableLock  *lock = palloc0(sizeof(TableLock));
+
+	lock->options = options;
+	lock->conn = open_lock_connection(options);
+	lock->last_used_us = now_us();
+	lock->helper = capstan_wire_connect(options, "helper");
+	lock->flush_allowed = true;
+	lock->write_allowed = true;
+	return lock;
+}
+
+void
+capstan_tablelock_close(TableLock *lock)
+{
+	capstan_wire_close(lock->conn);
+	capstan_wire_close(lock->helper);
+	pfree(lock);
+}
+
+static char *
+lock_statement(TableLockKind kind, char **names, int nnames)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, kind == TABLE_LOCK_FLUSH ? "FLUSH TABLES " : "LOCK TABLES ");
+	for (int i = 0; i < nnames; i++)
+	{
+		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "", names[i]);
+		if (kind != TABLE_LOCK_FLUSH)
+			appendStringInfoString(&sql, kind == TABLE_LOCK_READ ? " READ" : " WRITE");
+	}
+	if (kind == TABLE_LOCK_FLUSH)
+		appendStringInfoString(&sql, " WITH READ LOCK");
+	return sql.data;
+}
+
+/* Waits for A's answer; false: not within the bound. */
+static bool
+answer_within(TableLock *lock, int64 deadline_us)
+{
+	for (;;)
+	{
+		long		left = (long) ((deadline_us - now_us() + 999) / 1000);
+		int			events;
+
+		if (left <= 0)
+			return false;
+		events = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								   capstan_wire_socket(lock->conn), left, COMPAT_WAIT_EXTENSION);
+		if (events & WL_SOCKET_READABLE)
+			return true;
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* One try of one rung: 0 when granted, else MySQL's error number. */
+static unsigned int
+try_lock(TableLock *lock, TableLockKind kind, char **names, int nnames, long bound_ms)
+{
+	int64		start = now_us();
+	unsigned int code;
+	int64		waited;
+
+	capstan_wire_send(lock->conn, lock_statement(kind, names, nnames));
+	if (!answer_within(lock, start + bound_ms * 1000))
+		(void) capstan_wire_try_exec(lock->helper,
+									 psprintf("KILL QUERY " UINT64_FORMAT, (uint64) capstan_wire_thread_id(lock->conn)),
+									 NULL);
+	code = capstan_wire_receive(lock->conn, &lock->refusal);
+	lock->last_used_us = now_us();
+	waited = lock->last_used_us - start;
+	lock->tries++;
+	lock->wait_total_us += waited;
+	lock->wait_worst_us = Max(lock->wait_worst_us, waited);
+	if (code == 0)
+	{
+		lock->held = kind;
+		lock->granted_at_us = now_us();
+	}
+	else if (kind == TABLE_LOCK_FLUSH || nnames > 1)
+		capstan_wire_exec(lock->conn, "UNLOCK TABLES");
+	return code;
+}
+
+/* Refusals that no further try will change; others mean "not now". */
+static void
+check_refusal(TableLock *lock, TableLockKind kind, unsigned int code)
+{
+	switch (code)
+	{
+		case MYSQL_NO_SUCH_TABLE:
+		case MYSQL_BAD_DB:
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+					 errmsg("a table to be copied is gone from the source: %s", lock->refusal),
+					 errhint("Drop the pipeline and create it again without the table.")));
+			break;
+		case MYSQL_TABLE_ACCESS_DENIED:
+		case MYSQL_DB_ACCESS_DENIED:
+			if (kind == TABLE_LOCK_FLUSH)
+				lock->flush_allowed = false;
+			else
+				ereport(ERROR,
+						(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						 errmsg("the source refuses to lock a table: %s", lock->refusal),
+						 errhint("GRANT SELECT, LOCK TABLES ON <schema>.* TO %s;", lock->options->user)));
+			break;
+		case MYSQL_SPECIFIC_ACCESS_DENIED:
+			if (kind == TABLE_LOCK_FLUSH)
+				lock->flush_allowed = false;
+			else
+				lock->write_allowed = false;
+			break;
+		case MYSQL_READ_ONLY:
+		case MYSQL_READ_ONLY_MODE:
+			lock->write_allowed = false;
+			break;
+	}
+}
+
+static TableLockKind
+strongest(const TableLock *lock)
+{
+	return lock->flush_allowed ? TABLE_LOCK_FLUSH : lock->write_allowed ? TABLE_LOCK_WRITE : TABLE_LOCK_READ;
+}
+
+bool
+capstan_tablelock_acquire(TableLock *lock, char **names, int nnames, int max_wait_ms, int budget_ms)
+{
+	int64		deadline = now_us() + (int64) budget_ms * 1000;
+	long		strong_bound = Min(STRONG_FIRST_BOUND_MS, max_wait_ms);
+
+	Assert(lock->held == TABLE_LOCK_NONE);
+	lock->tries = 0;
+	lock->wait_worst_us = 0;
+	lock->wait_total_us = 0;
+
+	if (now_us() - lock->last_used_us > LOCK_RECONNECT_S * INT64CONST(1000000))
+	{
+		capstan_wire_close(lock->conn);
+		lock->conn = open_lock_connection(lock->options);
+	}
+	for (;;)
+	{
+		TableLockKind kind = lock->tries < READ_TRIES ? TABLE_LOCK_READ : strongest(lock);
+		bool		only_read = kind == TABLE_LOCK_READ && lock->tries >= READ_TRIES;
+		long		bound = only_read ? READ_ONLY_BOUND_MS : kind == TABLE_LOCK_READ ? READ_BOUND_MS : strong_bound;
+		int64		start = now_us();
+		unsigned int code = try_lock(lock, kind, names, nnames, bound);
+
+		if (code == 0)
+			return true;
+		check_refusal(lock, kind, code);
+		if (now_us() >= deadline)
+			return false;
+		if (kind == strongest(lock) && kind != TABLE_LOCK_READ)
+			strong_bound = Min(strong_bound * 2, max_wait_ms);
+		pause_ms(Max(PAUSE_LEAST_MS, kind == TABLE_LOCK_READ ? 0 : PAUSE_FACTOR * (long) ((now_us() - start) / 1000)));
+	}
+}
+
+int64
+capstan_tablelock_release(TableLock *lock)
+{
+	int64		held;
+
+	capstan_wire_exec(lock->conn, "UNLOCK TABLES");
+	held = now_us() - lock->granted_at_us;
+	lock->held = TABLE_LOCK_NONE;
+	return held;
+}
+
+char *
+capstan_tablelock_hint(const TableLock *lock)
+{
+	StringInfoData hint;
+	SourceResult *prepared = NULL;
+
+	initStringInfo(&hint);
+	if (!lock->flush_allowed)
+		appendStringInfo(&hint, "GRANT FLUSH_TABLES ON *.* TO %s; lets capstan queue fairly behind open transactions. ",
+						 lock->options->user);
+	appendStringInfoString(&hint, "Look for long transactions on the table in information_schema.innodb_trx of the source. "
+						   "A higher capstan.max_lock_wait lets capstan wait longer while it holds back writers; "
+						   "where nothing can be granted, SET GLOBAL max_write_lock_count = 16 on the source helps.");
+	if (capstan_wire_try_query(lock->helper, "XA RECOVER", &prepared, NULL) != 0)
+		appendStringInfoString(&hint, " A prepared XA transaction keeps its tables locked until XA COMMIT or XA ROLLBACK "
+							   "(XA RECOVER lists them; it needs XA_RECOVER_ADMIN).");
+	else if (prepared->nrows > 0)
+		appendStringInfo(&hint, " There are %d prepared XA transactions on the source (XA RECOVER): "
+						 "each keeps its tables locked until XA COMMIT or XA ROLLBACK.", prepared->nrows);
+	return hint.data;
+}

@@ -1,0 +1,67 @@
+/*
+ * tablelock.h
+ *		A short lock on source tables that must be had and must not hurt.
+ *
+ * Used by the snapshot's coordinator (worker/).  Design section 6: "The lock must not hurt, and
+ * must be had".  The ladder:
+ *
+ *	 READ	LOCK TABLES t READ, a few short tries.  Waiting for it holds nobody back,
+ *			but it starves behind overlapping transactions.
+ *	 FLUSH	FLUSH TABLES t WITH READ LOCK (FLUSH_TABLES or RELOAD needed) queues fairly: new writers wait
+ *	 WRITE	LOCK TABLES t WRITE (not on a read-only server)             behind it.
+ *
+ * The wait of FLUSH and WRITE is cut short by KILL QUERY from another connection of
+ * ours after a bound that starts small and grows to max_wait_ms: that is the longest a
+ * writer's statement is held back by a try.  Between tries writers have the table for
+ * themselves for longer than the try took.
+ *
+ * None of the statements makes a GTID.
+ */
+#ifndef CAPSTAN_TABLELOCK_H
+#define CAPSTAN_TABLELOCK_H
+
+#include "wire/wire.h"
+
+typedef enum TableLockKind
+{
+	TABLE_LOCK_NONE = 0,
+	TABLE_LOCK_READ,
+	TABLE_LOCK_FLUSH,
+	TABLE_LOCK_WRITE
+} TableLockKind;
+
+typedef struct TableLock
+{
+	SourceConn *conn;			/* A: holds the lock; no transaction is ever opened on it */
+	SourceConn *helper;			/* kills A's waiting statement; free for other use between calls */
+	const SourceOptions *options;
+	bool		flush_allowed;	/* until the source says no */
+	bool		write_allowed;
+	TableLockKind held;
+	int64		granted_at_us;	/* monotonic clock */
+	int64		last_used_us;
+	/* of the last acquire */
+	int			tries;
+	int64		wait_worst_us;
+	int64		wait_total_us;
+	char	   *refusal;		/* text of the last failed try, or NULL */
+} TableLock;
+
+/* Opens both connections, in the current memory context. */
+extern TableLock *capstan_tablelock_create(const SourceOptions *options);
+extern void capstan_tablelock_close(TableLock *lock);
+
+/*
+ * Climbs the ladder until the lock is had or budget_ms is over (false).  names: ready-quoted
+ * `schema`.`table`, all locked by one statement.  Raises 42501 with the GRANT when LOCK TABLES is not granted, 42P01 when
+ * a table is gone.
+ */
+extern bool capstan_tablelock_acquire(TableLock *lock, char **names, int nnames, int max_wait_ms, int budget_ms);
+
+/* Returns how long the lock was held, microseconds. */
+extern int64 capstan_tablelock_release(TableLock *lock);
+
+/* What an operator can do when the lock is not had: names the missing GRANT and prepared XA transactions. */
+extern char *capstan_tablelock_hint(const TableLock *lock);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * failure.c
+ *		What becomes of an ERROR in a worker: an incident, and the decision to retry or
+ *		to halt.
+ *
+ * Called once, in the PG_CATCH of a worker's main function; the process ends afterwards.  The
+ * only place where a running pipeline becomes `retrying` or `halted`.
+ *
+ * Postgres' own messages can hold row values ("Key (email)=(...) already exists"): what
+ * is logged and stored of them is SQLSTATE and names, unless capstan.log_row_values
+ * is on.  Our own messages never hold values.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "errcodes.h"
+#include "meta/meta.h"
+#include "worker/internal.h"
+
+/* Back-off after the n-th transient failure in a row: doubles up to the longest. */
+#define BACKOFF_FIRST_MS 250
+#define BACKOFF_LONGEST_MS 30000
+
+FailurePlace MyPlace;
+
+/* Can the message of this SQLSTATE hold values of rows? */
+static bool
+may_hold_values(int sqlerrcode)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	{
+		case ERRCODE_DATA_EXCEPTION:
+		case ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION:
+		case ERRCODE_WITH_CHECK_OPTION_VIOLATION:
+		case ERRCODE_PLPGSQL_ERROR:
+		case ERRCODE_EXTERNAL_ROUTINE_EXCEPTION:
+		case ERRCODE_EXTERNAL_ROUTINE_INVOCATION_EXCEPTION:
+			return true;
+	}
+	return sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+}
+
+static void
+append_name(StringInfo text, const char *what, const char *name)
+{
+	if (name != NULL && name[0] != '\0')
+		appendStringInfo(text, "%s%s %s", text->len > 0 ? ", " : "", what, name);
+}
+
+/* The message without values. */
+static char *
+safe_message(const ErrorData *error)
+{
+	if (capstan_log_row_values || !may_hold_values(error->sqlerrcode))
+		return pstrdup(error->message == NULL ? "missing error text" : error->message);
+
+	switch (error->sqlerrcode)
+	{
+		case ERRCODE_UNIQUE_VIOLATION:
+			return psprintf("duplicate key value violates unique constraint \"%s\" of the target",
+							error->constraint_name == NULL ? "?" : error->constraint_name);
+		case ERRCODE_NOT_NULL_VIOLATION:
+			return psprintf("null value in column \"%s\" of target table \"%s\"",
+							error->column_name == NULL ? "?" : error->column_name,
+							error->table_name == NULL ? "?" : error->table_name);
+		case ERRCODE_CHECK_VIOLATION:
+			return psprintf("a row violates constraint \"%s\" of the target",
+							error->constraint_name == NULL ? "?" : error->constraint_name);
+		default:
+			return psprintf("the target refused a row with SQLSTATE %s", unpack_sql_state(error->sqlerrcode));
+	}
+}
+
+/* Names that Postgres or we know of, and the place in the stream. */
+static char *
+safe_detail(const ErrorData *error)
+{
+	StringInfoData text;
+	bool		scrubbed = !capstan_log_row_values && may_hold_values(error->sqlerrcode);
+
+	initStringInfo(&text);
+	if (error->detail != NULL && !scrubbed)
+		appendStringInfoString(&text, error->detail);
+	else
+	{
+		append_name(&text, "schema", error->schema_name);
+		append_name(&text, "table", error->table_name);
+		append_name(&text, "column", error->column_name);
+		append_name(&text, "constraint", error->constraint_name);
+	}
+	if (MyPlace.table[0] != '\0' && strstr(text.data, MyPlace.table) == NULL)
+		appendStringInfo(&text, "%sSource table %s.", text.len > 0 ? " " : "", MyPlace.table);
+	if (MyPlace.gtid[0] != '\0' && strstr(text.data, MyPlace.gtid) == NULL)
+		appendStringInfo(&text, "%sSource transaction %s.", text.len > 0 ? " " : "", MyPlace.gtid);
+	return text.len > 0 ? text.data : NULL;
+}
+
+static const char *
+safe_hint(const ErrorData *error)
+{
+	if (error->hint != NULL)
+		return error->hint;
+	if (!capstan_log_row_values && may_hold_values(error->sqlerrcode))
+		return "Set capstan.log_row_values = on and start the pipeline again to see the full message with its values.";
+	return NULL;
+}
+
+/* In a transaction of its own; says whether the pipeline is halted now (or was before). */
+static bool
+store(const Incident *incident, int64 pipeline_id, bool transient)
+{
+	Pipeline   *pipeline;
+	bool		halted;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	pipeline = capstan_meta_pipeline_by_id(pipeline_id);
+	halted = pipeline != NULL && pipeline->halted_by != 0;
+	if (pipeline != NULL && !(halted && transient))
+	{
+		int64		id = capstan_meta_record_incident(incident);
+
+		if (!transient && !halted)
+			capstan_meta_halt(pipeline_id, id);
+		halted = halted || !transient;
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	return halted || pipeline == NULL;
+}
+
+bool
+capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, const char *pipeline)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "capstan failure", ALLOCSET_DEFAULT_SIZES);
+	ErrorData  *error;
+	Incident	incident;
+	bool		transient;
+	bool		halted = false;
+	bool		stored = true;
+
+	HOLD_INTERRUPTS();
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	FlushErrorState();
+	AbortOutOfAnyTransaction();
+	MemoryContextSwitchTo(context);
+
+	transient = capstan_errcode_is_transient(error->sqlerrcode);
+	memset(&incident, 0, sizeof(incident));
+	incident.pipeline = pipeline;
+	incident.severity = transient ? "retry" : "halt";
+	incident.class = capstan_errcode_class(error->sqlerrcode);
+	incident.sqlerrcode = error->sqlerrcode;
+	incident.message = safe_message(error);
+	incident.detail = safe_detail(error);
+	incident.hint = safe_hint(error);
+	incident.gtid = MyPlace.gtid[0] == '\0' ? NULL : MyPlace.gtid;
+	incident.source_table = MyPlace.table[0] == '\0' ? NULL : MyPlace.table;
+	incident.source_statement = MyPlace.statement;
+
+	PG_TRY();
+	{
+		halted = store(&incident, pipeline_id, transient);
+	}
+	PG_CATCH();
+	{
+		/* the catalog cannot be written now: the slot and the log still say what happened */
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		MemoryContextSwitchTo(context);
+		stored = false;
+		halted = !transient;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	slot->last_sqlerrcode = error->sqlerrcode;
+	if (halted)
+		slot->state = WORKER_HALTED;
+	else
+	{
+		long		backoff = BACKOFF_FIRST_MS << Min(slot->failures, 10);
+
+		slot->state = WORKER_RETRYING;
+		slot->failures++;
+		slot->restart_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Min(backoff, BACKOFF_LONGEST_MS));
+	}
+	slot->state_since = GetCurrentTimestamp();
+	LWLockRelease(Capstan->lock);
+
+	ereport(LOG,
+			(errcode(error->sqlerrcode),
+			 errmsg("capstan pipeline \"%s\": %s: %s", pipeline, halted ? "halted" : "retrying", incident.message),
+			 incident.detail != NULL ? errdetail_internal("%s", incident.detail) : 0,
+			 incident.hint != NULL ? errhint("%s", incident.hint) : 0,
+			 stored ? 0 : errcontext("the incident could not be stored")));
+	RESUME_INTERRUPTS();
+	return !halted;
+}
