@@ -1,0 +1,144 @@
+/*
+ * control.c
+ *		capstan.start_pipeline(), stop_pipeline(), drop_pipeline(), adopt_pipeline().
+ *
+ * Desired state is a column of capstan.pipeline; the launcher hears of it at COMMIT.  Each
+ * function locks the pipeline's row first, so that they take turns.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+
+#include "compat.h"
+#include "errcodes.h"
+#include "meta/pipelinedef.h"
+#include "sqlapi/internal.h"
+#include "worker/lock.h"
+#include "worker/serveroptions.h"
+#include "worker/shmem.h"
+
+PG_FUNCTION_INFO_V1(capstan_start_pipeline);
+PG_FUNCTION_INFO_V1(capstan_stop_pipeline);
+PG_FUNCTION_INFO_V1(capstan_drop_pipeline);
+PG_FUNCTION_INFO_V1(capstan_adopt_pipeline);
+
+/* The pipeline named by the first argument, its row locked, owned by the caller. */
+static Pipeline *
+lock_own_pipeline(FunctionCallInfo fcinfo, const char *function)
+{
+	char	   *name = sqlapi_text_argument(fcinfo, 0, "pipeline");
+	Pipeline   *pipeline;
+
+	PreventCommandIfReadOnly(function);
+	/* rights first: a stranger must not hold the row's lock */
+	sqlapi_require_owner(sqlapi_get_pipeline(name));
+	(void) capstan_meta_lock_pipeline(name);
+	pipeline = sqlapi_get_pipeline(name);
+	sqlapi_require_owner(pipeline);
+	return pipeline;
+}
+
+/* Is a worker there, or on its way without having to wait for a back-off? */
+static bool
+is_under_way(int64 pipeline_id)
+{
+	PipelineSlot *slot;
+	bool		under_way;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	slot = capstan_shmem_find(MyDatabaseId, pipeline_id);
+	under_way = slot != NULL && slot->wanted && slot->state >= WORKER_STARTING;
+	LWLockRelease(Capstan->lock);
+	return under_way;
+}
+
+static void
+require_here(const Pipeline *pipeline)
+{
+	if (!pipeline->belongs_here)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_PIPELINE_STATE),
+				 errmsg("pipeline \"%s\" belongs to another cluster or database", pipeline->name),
+				 errdetail("This database is a copy of the one it was created in; both must not run at once."),
+				 errhint("If this copy is the one to go on: SELECT capstan.adopt_pipeline(%s);",
+						 quote_literal_cstr(pipeline->name))));
+}
+
+Datum
+capstan_start_pipeline(PG_FUNCTION_ARGS)
+{
+	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.start_pipeline()");
+
+	capstan_shmem_require();
+	require_here(pipeline);
+	/* what the worker will need of our own catalogs had better be there now */
+	(void) capstan_server_options(pipeline->server, pipeline->owner);
+
+	if (pipeline->run && pipeline->halted_by == 0 && is_under_way(pipeline->id))
+	{
+		ereport(NOTICE,
+				(errmsg("pipeline \"%s\" is running already", pipeline->name)));
+		PG_RETURN_VOID();
+	}
+	if (pipeline->halted_by != 0)
+		capstan_meta_clear_halt(pipeline->id, pipeline->name, GetUserId(), "start_pipeline");
+	if (!pipeline->run)
+		capstan_meta_set_desired_state(pipeline->id, true);
+	capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, true);
+	PG_RETURN_VOID();
+}
+
+Datum
+capstan_stop_pipeline(PG_FUNCTION_ARGS)
+{
+	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.stop_pipeline()");
+
+	if (!pipeline->run)
+		ereport(NOTICE,
+				(errmsg("pipeline \"%s\" is stopped already", pipeline->name)));
+	else
+		capstan_meta_set_desired_state(pipeline->id, false);
+	if (Capstan != NULL)
+		capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, false);
+	PG_RETURN_VOID();
+}
+
+Datum
+capstan_drop_pipeline(PG_FUNCTION_ARGS)
+{
+	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.drop_pipeline()");
+
+	if (pipeline->run)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_PIPELINE_STATE),
+				 errmsg("pipeline \"%s\" is running", pipeline->name),
+				 errhint("Stop it first, in a transaction of its own: SELECT capstan.stop_pipeline(%s);",
+						 quote_literal_cstr(pipeline->name))));
+	capstan_lock_pipeline_for_drop(pipeline->id);
+	capstan_meta_drop_pipeline(pipeline->id, pipeline->name, GetUserId());
+	if (Capstan != NULL)
+		capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, false);
+	PG_RETURN_VOID();
+}
+
+Datum
+capstan_adopt_pipeline(PG_FUNCTION_ARGS)
+{
+	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.adopt_pipeline()");
+
+	if (pipeline->belongs_here)
+	{
+		ereport(NOTICE,
+				(errmsg("pipeline \"%s\" belongs to this database already", pipeline->name)));
+		PG_RETURN_VOID();
+	}
+	capstan_meta_adopt_pipeline(pipeline->id);
+	if (pipeline->run && pipeline->halted_by == 0)
+	{
+		capstan_shmem_require();
+		capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, true);
+	}
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,355 @@
+/*
+ * create.c
+ *		capstan.preflight(), capstan.create_pipeline(), capstan.table_ddl().
+ *
+ * All three look at source and target through plan.c.  create_pipeline raises the first failed
+ * check, before anything is changed; then it makes what is missing, as the calling user, and writes the
+ * catalog, all in the caller's transaction.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "parser/scansup.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+
+#include "compat.h"
+#include "errcodes.h"
+#include "meta/pipelinedef.h"
+#include "sqlapi/internal.h"
+#include "worker/serveroptions.h"
+
+PG_FUNCTION_INFO_V1(capstan_preflight);
+PG_FUNCTION_INFO_V1(capstan_create_pipeline);
+PG_FUNCTION_INFO_V1(capstan_table_ddl);
+
+Datum
+capstan_preflight(PG_FUNCTION_ARGS)
+{
+	static const char *const status_names[] = {"ok", "warning", "error"};
+	PipelineRequest request;
+	PipelinePlan *plan;
+	Tuplestorestate *rows;
+	TupleDesc	desc;
+	ListCell   *lc;
+
+	rows = sqlapi_begin_rows(fcinfo, &desc);
+	sqlapi_read_request(fcinfo, 0, &request);
+	plan = sqlapi_plan_pipeline(&request, false);
+	foreach(lc, plan->checks)
+	{
+		PreflightCheck *check = lfirst(lc);
+		const char *texts[5] = {check->name, status_names[check->status], check->found, check->wanted, check->fix};
+		Datum		values[5];
+		bool		nulls[5];
+
+		for (int i = 0; i < 5; i++)
+		{
+			nulls[i] = texts[i] == NULL;
+			values[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(texts[i]);
+		}
+		tuplestore_putvalues(rows, desc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Names go into process titles, log lines and messages: plain ASCII, and no more than a Name holds. */
+static void
+check_name(const char *name)
+{
+	bool		good = name[0] != '\0' && strlen(name) < NAMEDATALEN;
+
+	for (const char *c = name; *c != '\0' && good; c++)
+		good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_' ||
+			(c != name && (*c == '-' || *c == '.'));
+	if (!good)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("invalid pipeline name: \"%s\"", name),
+				 errhint("A name has 1 to %d of the characters A-Z, a-z, 0-9, \"_\", and, after the first, \"-\" and \".\".",
+						 NAMEDATALEN - 1)));
+}
+
+/* '{shop.*,"a b.c"}' as a literal, for the hint. */
+static char *
+patterns_literal(List *patterns)
+{
+	StringInfoData out;
+	ListCell   *lc;
+
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '{');
+	foreach(lc, patterns)
+	{
+		if (out.len > 1)
+			appendStringInfoChar(&out, ',');
+		appendStringInfoChar(&out, '"');
+		for (const char *c = lfirst(lc); *c != '\0'; c++)
+		{
+			if (*c == '"' || *c == '\\')
+				appendStringInfoChar(&out, '\\');
+			appendStringInfoChar(&out, *c);
+		}
+		appendStringInfoChar(&out, '"');
+	}
+	appendStringInfoChar(&out, '}');
+	return quote_literal_cstr(out.data);
+}
+
+/* The first failed check as an ERROR, with what else failed and how to see it all. */
+static void
+raise_failed_check(const PipelinePlan *plan)
+{
+	const PipelineRequest *request = plan->request;
+	PreflightCheck *first = NULL;
+	StringInfoData others;
+	int			more = 0;
+	ListCell   *lc;
+
+	initStringInfo(&others);
+	foreach(lc, plan->checks)
+	{
+		PreflightCheck *check = lfirst(lc);
+
+		if (check->status != CHECK_ERROR)
+			continue;
+		if (first == NULL)
+		{
+			first = check;
+			continue;
+		}
+		more++;
+		if (more <= 10)
+			appendStringInfo(&others, "%s%s", more == 1 ? "" : ", ", check->name);
+	}
+	if (first == NULL)
+		return;
+	if (more > 10)
+		appendStringInfoString(&others, ", ...");
+
+	ereport(ERROR,
+			(errcode(first->sqlerrcode),
+			 errmsg("cannot create pipeline \"%s\": %s: %s", request->name, first->name, first->found),
+			 more == 0 ? errdetail("Wanted: %s.", first->wanted) :
+			 errdetail_plural("Wanted: %s. %d more check fails: %s.",
+							  "Wanted: %s. %d more checks fail: %s.",
+							  more, first->wanted, more, others.data),
+			 errhint("%s%sSELECT * FROM capstan.preflight(%s, tables => %s%s) shows all checks.",
+					 first->fix == NULL ? "" : first->fix, first->fix == NULL ? "" : "\n",
+					 quote_literal_cstr(request->server), patterns_literal(request->patterns),
+					 strcmp(request->snapshot, "never") == 0 ? ", snapshot => 'never'" :
+					 request->truncate_target ? ", truncate_target => true" : "")));
+}
+
+/* A statement of the calling user's. */
+static void
+run(const char *sql)
+{
+	int			rc = SPI_execute(sql, false, 0);
+
+	if (rc != SPI_OK_UTILITY)
+		elog(ERROR, "\"%s\" returned %s", sql, SPI_result_code_string(rc));
+}
+
+/* Between SPI_connect and SPI_finish, with search_path pinned. */
+static void
+create_targets(PipelinePlan *plan)
+{
+	char	   *made_schema = NULL;
+	ListCell   *lc;
+
+	/* tables come sorted by schema, so those of one stand together */
+	foreach(lc, plan->tables)
+	{
+		PlannedTable *table = lfirst(lc);
+
+		if (OidIsValid(table->target))
+			continue;
+		if (!table->schema_exists && (made_schema == NULL || strcmp(made_schema, table->target_schema) != 0))
+		{
+			run(psprintf("CREATE SCHEMA %s", quote_identifier(table->target_schema)));
+			made_schema = table->target_schema;
+		}
+		run(capstan_map_table_ddl(&table->info->table, table->target_schema, table->target_table,
+								  plan->request->policies));
+		CommandCounterIncrement();
+		table->target = get_relname_relid(table->target_table, get_namespace_oid(table->target_schema, false));
+		if (!OidIsValid(table->target))
+			elog(ERROR, "table %s was created, but is not there", table->target_name);
+	}
+}
+
+/*
+ * TRUNCATE of all targets of one owner in one statement, so that keys between them do not stand in
+ * the way.  As the owner of the tables: their triggers are that role's code, and must not
+ * run with the rights of a superuser who creates the pipeline.
+ */
+static void
+truncate_targets(PipelinePlan *plan, List *existing)
+{
+	Oid			caller;
+	int			sec_context;
+
+	GetUserIdAndSecContext(&caller, &sec_context);
+	while (existing != NIL)
+	{
+		Oid			owner = ((PlannedTable *) linitial(existing))->target_owner;
+		List	   *others = NIL;
+		StringInfoData sql;
+		ListCell   *lc;
+
+		initStringInfo(&sql);
+		foreach(lc, existing)
+		{
+			PlannedTable *table = lfirst(lc);
+
+			if (table->target_owner != owner)
+				others = lappend(others, table);
+			else
+				appendStringInfo(&sql, "%s%s", sql.len == 0 ? "TRUNCATE " : ", ", table->target_name);
+		}
+		SetUserIdAndSecContext(owner, sec_context | SECURITY_RESTRICTED_OPERATION);
+		run(sql.data);
+		SetUserIdAndSecContext(caller, sec_context);
+		existing = others;
+	}
+}
+
+static void
+prepare_targets(PipelinePlan *plan)
+{
+	int			guc_level = NewGUCNestLevel();
+	List	   *existing = NIL;
+	ListCell   *lc;
+
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	foreach(lc, plan->tables)
+		if (OidIsValid(((PlannedTable *) lfirst(lc))->target))
+			existing = lappend(existing, lfirst(lc));
+	if (plan->request->truncate_target)
+		truncate_targets(plan, existing);
+	create_targets(plan);
+	SPI_finish();
+	AtEOXact_GUC(false, guc_level);
+}
+
+static PipelineTableDefinition *
+define_table(const PlannedTable *planned, bool with_copy)
+{
+	const SourceTable *source = &planned->info->table;
+	PipelineTableDefinition *table = palloc0(sizeof(PipelineTableDefinition));
+	StrBuf		signature;
+
+	capstan_strbuf_init(&signature);
+	capstan_source_table_signature(source, &signature);
+	table->source_schema = source->schema_name;
+	table->source_table = source->table_name;
+	table->target = planned->target;
+	for (int i = 0; i < source->nkey; i++)
+		table->key = lappend(table->key, source->columns[source->key[i]].name);
+	table->key_ordered = capstan_map_key_is_ordered(source);
+	table->key_pageable = capstan_map_key_is_pageable(source);
+	table->signature = signature.data;
+	table->state = with_copy ? "pending" : "streaming";
+	table->rows_estimate = planned->info->rows_estimate;
+	table->bytes_estimate = planned->info->data_bytes;
+	return table;
+}
+
+Datum
+capstan_create_pipeline(PG_FUNCTION_ARGS)
+{
+	PipelineRequest request;
+	PipelinePlan *plan;
+	PipelineDefinition definition;
+	char	   *name = sqlapi_text_argument(fcinfo, 0, "name");
+	ListCell   *lc;
+
+	sqlapi_read_request(fcinfo, 1, &request);
+	request.name = name;
+	check_name(name);
+	PreventCommandIfReadOnly("capstan.create_pipeline()");
+	if (capstan_meta_pipeline_by_name(name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("pipeline \"%s\" already exists", name),
+				 errhint("Choose another name, or remove it by capstan.drop_pipeline().")));
+
+	plan = sqlapi_plan_pipeline(&request, true);
+	raise_failed_check(plan);
+	foreach(lc, plan->checks)
+	{
+		PreflightCheck *check = lfirst(lc);
+
+		if (check->status == CHECK_WARNING)
+			ereport(WARNING,
+					(errmsg("pipeline \"%s\": %s: %s", name, check->name, check->found),
+					 errdetail("Wanted: %s.", check->wanted),
+					 check->fix == NULL ? 0 : errhint("%s", check->fix)));
+	}
+
+	prepare_targets(plan);
+
+	memset(&definition, 0, sizeof(definition));
+	definition.name = name;
+	definition.server = request.server;
+	definition.owner = GetUserId();
+	definition.patterns = request.patterns;
+	definition.snapshot = request.snapshot;
+	definition.zero_dates = request.zero_dates;
+	definition.nul_bytes = request.nul_bytes;
+	foreach(lc, plan->tables)
+		definition.tables = lappend(definition.tables,
+									define_table(lfirst(lc), strcmp(request.snapshot, "never") != 0));
+	PG_RETURN_INT64(capstan_meta_create_pipeline(&definition));
+}
+
+Datum
+capstan_table_ddl(PG_FUNCTION_ARGS)
+{
+	char	   *server = NameStr(*PG_GETARG_NAME(0));
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	char	   *point = strchr(name, '.');
+	MapPolicies policies = {ZERO_DATES_NULL, NUL_BYTES_HALT};
+	SourceConn *conn;
+	SourceTableInfo *info;
+	List	   *complaints;
+	char	   *schema;
+
+	if (point == NULL || point == name || point[1] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid table name: \"%s\"", name),
+				 errhint("Name it as schema.table.")));
+	schema = pnstrdup(name, point - name);
+
+	conn = capstan_wire_connect(capstan_server_options(server, GetUserId()), "table_ddl");
+	info = capstan_wire_describe_table(conn, schema, point + 1);
+	capstan_wire_close(conn);
+	if (info == NULL || info->view)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				 info == NULL ? errmsg("the source has no table \"%s\"", name) : errmsg("\"%s\" is a view", name),
+				 errhint("Name a base table as schema.table, as the source spells it; the account must have a privilege on it.")));
+	complaints = capstan_map_source_complaints(&info->table);
+	if (complaints != NIL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				 errmsg("table \"%s\" cannot be made in PostgreSQL", name),
+				 errdetail_internal("%s", (char *) linitial(complaints)),
+				 errhint("capstan.preflight() shows everything that stands in the way.")));
+
+	truncate_identifier(schema, strlen(schema), false);
+	truncate_identifier(point + 1, strlen(point + 1), false);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s;", capstan_map_table_ddl(&info->table, schema, point + 1, policies))));
+}

@@ -1,0 +1,83 @@
+/*
+ * internal.h
+ *		What the files of sqlapi/ share.
+ *
+ * Everything here runs in a backend, called by SQL, as the calling user.
+ */
+#ifndef CAPSTAN_SQLAPI_INTERNAL_H
+#define CAPSTAN_SQLAPI_INTERNAL_H
+
+#include "fmgr.h"
+#include "nodes/pg_list.h"
+#include "utils/tuplestore.h"
+
+#include "base/gtidset.h"
+#include "meta/meta.h"
+#include "wire/wire.h"
+
+/* gtidtype.c: the set behind a gtid_set Datum, in the current context. */
+extern GtidSet *sqlapi_gtidset_from_text(const char *text, size_t length);
+extern GtidSet *sqlapi_gtidset_from_datum(Datum value);
+
+/* rows.c: a materialized result of a set-returning function. */
+extern Tuplestorestate *sqlapi_begin_rows(FunctionCallInfo fcinfo, TupleDesc *tupdesc);
+
+/* rights.c */
+extern bool sqlapi_may_see(Oid owner);
+extern void sqlapi_require_owner(const Pipeline *pipeline);
+/* The pipeline of that name, or ERROR 42704. */
+extern Pipeline *sqlapi_get_pipeline(const char *name);
+/* A text argument that must not be NULL. */
+extern char *sqlapi_text_argument(FunctionCallInfo fcinfo, int n, const char *argument);
+
+/*
+ * What create_pipeline and preflight were asked for, and what they found out: the one
+ * code path of both (plan.c, targetchecks.c).
+ */
+typedef struct PipelineRequest
+{
+	char	   *name;			/* NULL for preflight */
+	char	   *server;
+	List	   *patterns;		/* char * */
+	char	   *snapshot;
+	bool		truncate_target;
+	char	   *zero_dates;
+	char	   *nul_bytes;
+	MapPolicies policies;
+} PipelineRequest;
+
+typedef struct PlannedTable
+{
+	SourceTableInfo *info;
+	char	   *source_name;	/* "schema.table" */
+	char	   *target_schema;	/* cut to NAMEDATALEN - 1 */
+	char	   *target_table;
+	char	   *target_name;	/* quoted and qualified */
+	Oid			target;			/* InvalidOid: to be made */
+	Oid			target_owner;
+	bool		schema_exists;
+	bool		usable;			/* no error so far: the map can be asked */
+} PlannedTable;
+
+typedef struct PipelinePlan
+{
+	const PipelineRequest *request;
+	List	   *checks;			/* PreflightCheck * */
+	List	   *tables;			/* PlannedTable * */
+} PipelinePlan;
+
+/* Reads and validates the arguments from `first` on: server, tables, snapshot, truncate_target, zero_dates, nul_bytes. */
+extern void sqlapi_read_request(FunctionCallInfo fcinfo, int first, PipelineRequest *request);
+/*
+ * Connects to the source and runs every check; changes nothing.  With lock_targets existing targets
+ * are locked against writers until the transaction's end, so that what was found stays true.
+ */
+extern PipelinePlan *sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets);
+
+extern PreflightCheck *sqlapi_add_check(PipelinePlan *plan, CheckStatus status, const char *name);
+
+/* targetchecks.c: called by sqlapi_plan_pipeline */
+extern void sqlapi_check_instance(PipelinePlan *plan);
+extern void sqlapi_check_targets(PipelinePlan *plan, bool lock_targets);
+
+#endif

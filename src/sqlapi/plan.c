@@ -1,0 +1,217 @@
+/*
+ * plan.c
+ *		What a pipeline would capture, and every check of source and target: the one
+ *		code path of capstan.preflight() and capstan.create_pipeline().
+ *
+ * Runs as the calling user, in a transaction; changes nothing on either side.  Checks of
+ * the source alone are in wire/, of types and keys in map/, of the target in targetchecks.c.
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "parser/scansup.h"
+#include "utils/builtins.h"
+
+#include "errcodes.h"
+#include "sqlapi/internal.h"
+#include "worker/serveroptions.h"
+
+PreflightCheck *
+sqlapi_add_check(PipelinePlan *plan, CheckStatus status, const char *name)
+{
+	PreflightCheck *check = palloc0(sizeof(PreflightCheck));
+
+	check->name = name;
+	check->status = status;
+	check->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	plan->checks = lappend(plan->checks, check);
+	return check;
+}
+
+/* The account as GRANT wants it: 'user'@'host'. */
+static char *
+source_account(SourceConn *conn)
+{
+	char	   *account = capstan_wire_query_value(conn, "SELECT CURRENT_USER()");
+	char	   *at = account == NULL ? NULL : strrchr(account, '@');
+
+	if (at == NULL)
+		return NULL;
+	return psprintf("%s@%s", capstan_wire_quote_literal(pnstrdup(account, at - account)),
+					capstan_wire_quote_literal(at + 1));
+}
+
+static void
+check_unmatched(PipelinePlan *plan, SourceConn *conn, List *unmatched)
+{
+	char	   *account = unmatched == NIL ? NULL : source_account(conn);
+	ListCell   *lc;
+
+	foreach(lc, unmatched)
+	{
+		char	   *pattern = lfirst(lc);
+		char	   *schema = pnstrdup(pattern, strchr(pattern, '.') - pattern);
+		PreflightCheck *check = sqlapi_add_check(plan, CHECK_ERROR, psprintf("pattern %s", pattern));
+
+		check->found = "no table that the account can see";
+		check->wanted = "at least one base table";
+		if (strpbrk(schema, "*?") == NULL && account != NULL)
+			check->fix = psprintf("Correct the spelling, or let the account see the tables: GRANT SELECT, LOCK TABLES ON %s.* TO %s;",
+								  capstan_wire_quote_identifier(schema), account);
+		else
+			check->fix = "Correct the spelling, or grant the account SELECT on the tables.";
+		check->sqlerrcode = CAPSTAN_ERRCODE_SOURCE_TABLE;
+	}
+}
+
+/* The name as Postgres can have it; MySQL's may be longer in bytes. */
+static char *
+target_identifier(const char *source)
+{
+	char	   *name = pstrdup(source);	/* of another encoding the database was refused already */
+
+	truncate_identifier(name, strlen(name), false);
+	return name;
+}
+
+static void
+plan_tables(PipelinePlan *plan, List *infos)
+{
+	ListCell   *lc;
+
+	foreach(lc, infos)
+	{
+		PlannedTable *table = palloc0(sizeof(PlannedTable));
+
+		table->info = lfirst(lc);
+		table->source_name = psprintf("%s.%s", table->info->table.schema_name, table->info->table.table_name);
+		table->target_schema = target_identifier(table->info->table.schema_name);
+		table->target_table = target_identifier(table->info->table.table_name);
+		table->target_name = quote_qualified_identifier(table->target_schema, table->target_table);
+		table->usable = true;
+		plan->tables = lappend(plan->tables, table);
+	}
+}
+
+static int
+compare_targets(const ListCell *a, const ListCell *b)
+{
+	return strcmp(((PlannedTable *) lfirst(a))->target_name, ((PlannedTable *) lfirst(b))->target_name);
+}
+
+static int
+compare_sources(const ListCell *a, const ListCell *b)
+{
+	const SourceTable *left = &((PlannedTable *) lfirst(a))->info->table;
+	const SourceTable *right = &((PlannedTable *) lfirst(b))->info->table;
+	int			by_schema = strcmp(left->schema_name, right->schema_name);
+
+	return by_schema != 0 ? by_schema : strcmp(left->table_name, right->table_name);
+}
+
+/* Two tables of the source that would be one on the target. */
+static void
+check_collisions(PipelinePlan *plan)
+{
+	PlannedTable *previous = NULL;
+	ListCell   *lc;
+
+	list_sort(plan->tables, compare_targets);
+	foreach(lc, plan->tables)
+	{
+		PlannedTable *table = lfirst(lc);
+
+		if (previous != NULL && strcmp(previous->target_name, table->target_name) == 0)
+		{
+			PreflightCheck *check = sqlapi_add_check(plan, CHECK_ERROR, psprintf("target_name %s", table->source_name));
+
+			check->found = psprintf("%s and %s are both %s in the %d bytes of a PostgreSQL name",
+									previous->source_name, table->source_name, table->target_name, NAMEDATALEN - 1);
+			check->wanted = "a target of its own for each table";
+			check->fix = "Leave one of them out of the patterns, or rename it on the source.";
+			check->sqlerrcode = CAPSTAN_ERRCODE_TARGET_TABLE;
+			table->usable = false;
+		}
+		previous = table;
+	}
+	list_sort(plan->tables, compare_sources);
+}
+
+/* Errors first, then warnings; otherwise in the order they were made. */
+static List *
+sort_checks(List *checks)
+{
+	List	   *sorted = NIL;
+
+	for (int status = CHECK_ERROR; status >= CHECK_OK; status--)
+	{
+		ListCell   *lc;
+
+		foreach(lc, checks)
+			if ((int) ((PreflightCheck *) lfirst(lc))->status == status)
+				sorted = lappend(sorted, lfirst(lc));
+	}
+	return sorted;
+}
+
+/* Views that were named literally are reported and left out. */
+static List *
+without_views(PipelinePlan *plan, List *infos)
+{
+	List	   *tables = NIL;
+	ListCell   *lc;
+
+	foreach(lc, infos)
+	{
+		SourceTableInfo *info = lfirst(lc);
+
+		if (info->view)
+		{
+			PreflightCheck *check = sqlapi_add_check(plan, CHECK_ERROR,
+													 psprintf("table %s.%s", info->table.schema_name, info->table.table_name));
+
+			check->found = "a view";
+			check->wanted = "a base table";
+			check->fix = "Name the tables behind the view.";
+			check->sqlerrcode = CAPSTAN_ERRCODE_SOURCE_TABLE;
+		}
+		else
+			tables = lappend(tables, info);
+	}
+	return tables;
+}
+
+PipelinePlan *
+sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
+{
+	PipelinePlan *plan = palloc0(sizeof(PipelinePlan));
+	SourceOptions *options = capstan_server_options(request->server, GetUserId());
+	bool		with_copy = strcmp(request->snapshot, "never") != 0;
+	SourceConn *conn;
+	PreflightCheck *check;
+	List	   *infos;
+	List	   *unmatched = NIL;
+
+	plan->request = request;
+	sqlapi_check_instance(plan);
+
+	conn = capstan_wire_connect(options, "preflight");
+	check = sqlapi_add_check(plan, CHECK_OK, "connection");
+	check->found = psprintf("%s, MySQL %s, %s", capstan_wire_host(conn), capstan_wire_server_version(conn),
+							capstan_wire_is_tls(conn) ? "with TLS" : "without TLS");
+	check->wanted = "MySQL 8.0 or newer";
+
+	infos = capstan_wire_list_tables(conn, request->patterns, &unmatched);
+	check_unmatched(plan, conn, unmatched);
+	infos = without_views(plan, infos);
+	plan->checks = list_concat(plan->checks, capstan_wire_preflight(conn, options, infos, with_copy));
+	capstan_wire_close(conn);
+
+	plan_tables(plan, infos);
+	check_collisions(plan);
+	sqlapi_check_targets(plan, lock_targets);
+
+	plan->checks = sort_checks(plan->checks);
+	return plan;
+}

@@ -1,0 +1,249 @@
+/*
+ * wait.c
+ *		capstan.wait_for_snapshot(), wait_for_source(), wait_for_gtid().
+ *
+ * Polls the catalog, where a pipeline's state becomes true at the very moment its rows become
+ * visible.  The first naps are short, because read-your-own-writes is what these functions are
+ * mostly for.  A pipeline that will not get there by itself (halted, stopped) is an error at once.
+ */
+#include "postgres.h"
+
+#include "common/int.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "errcodes.h"
+#include "meta/pipelinedef.h"
+#include "sqlapi/internal.h"
+#include "worker/serveroptions.h"
+#include "worker/shmem.h"
+
+PG_FUNCTION_INFO_V1(capstan_wait_for_snapshot);
+PG_FUNCTION_INFO_V1(capstan_wait_for_source);
+PG_FUNCTION_INFO_V1(capstan_wait_for_gtid);
+
+#define FIRST_NAP_MS 5
+#define LONGEST_NAP_MS 100
+
+typedef struct Waiter
+{
+	Pipeline   *pipeline;
+	const char *function;
+	TimestampTz deadline;		/* DT_NOEND: none */
+	Interval   *timeout;		/* for the message */
+	const GtidSet *goal;		/* NULL: the snapshot */
+} Waiter;
+
+static TimestampTz
+deadline_after(Interval *timeout)
+{
+	int64		days;
+	int64		microseconds;
+	TimestampTz deadline;
+
+	/* saturates, so that an infinite interval means what it says */
+	days = (int64) timeout->month * DAYS_PER_MONTH + timeout->day;
+	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &microseconds) ||
+		pg_add_s64_overflow(microseconds, timeout->time, &microseconds))
+		return timeout->month < 0 || timeout->time < 0 ? DT_NOBEGIN : DT_NOEND;
+	if (microseconds < 0)
+		return DT_NOBEGIN;
+	if (pg_add_s64_overflow(GetCurrentTimestamp(), microseconds, &deadline))
+		return DT_NOEND;
+	return deadline;
+}
+
+static void
+init_waiter(Waiter *waiter, FunctionCallInfo fcinfo, int timeout_argument, const char *function)
+{
+	memset(waiter, 0, sizeof(Waiter));
+	waiter->function = function;
+	waiter->pipeline = sqlapi_get_pipeline(sqlapi_text_argument(fcinfo, 0, "pipeline"));
+	waiter->deadline = DT_NOEND;
+	if (!PG_ARGISNULL(timeout_argument))
+	{
+		waiter->timeout = PG_GETARG_INTERVAL_P(timeout_argument);
+		waiter->deadline = deadline_after(waiter->timeout);
+		if (waiter->deadline == DT_NOBEGIN)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("timeout must not be negative"),
+					 errhint("Give an interval such as '10 s', or NULL to wait without limit.")));
+	}
+}
+
+/* How many GTIDs of the goal are not applied. */
+static uint64
+count_missing(const Waiter *waiter, const PipelineLook *look)
+{
+	GtidSet    *applied;
+
+	if (look->applied == NULL)
+		return capstan_gtidset_count(waiter->goal);
+	applied = sqlapi_gtidset_from_text(look->applied, strlen(look->applied));
+	return capstan_gtidset_count(capstan_gtidset_subtract(waiter->goal, applied));
+}
+
+static bool
+is_reached(const Waiter *waiter, const PipelineLook *look)
+{
+	if (waiter->goal == NULL)
+		return look->started && look->tables_pending == 0;
+	return look->started && count_missing(waiter, look) == 0;
+}
+
+/* An ERROR if the pipeline will not get there by itself. */
+static void
+raise_if_hopeless(const Waiter *waiter, const PipelineLook *look)
+{
+	const char *name = waiter->pipeline->name;
+
+	if (!look->exists)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("pipeline \"%s\" was dropped meanwhile", name)));
+	if (look->halted_by != 0)
+	{
+		bool		may_see = sqlapi_may_see(look->owner);
+		const char *message = may_see && look->halt_message != NULL ? look->halt_message : NULL;
+
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_PIPELINE_STATE),
+				 message == NULL ? errmsg("pipeline \"%s\" is halted", name)
+				 : errmsg("pipeline \"%s\" is halted: %s", name, message),
+				 may_see && look->halt_detail != NULL ? errdetail_internal("%s", look->halt_detail) : 0,
+				 may_see && look->halt_hint != NULL
+				 ? errhint("%s\nThen: SELECT capstan.start_pipeline(%s);", look->halt_hint, quote_literal_cstr(name))
+				 : errhint("Its owner finds the reason in capstan.pipeline_status.")));
+	}
+	if (!look->run)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_PIPELINE_STATE),
+				 errmsg("pipeline \"%s\" is stopped", name),
+				 errhint("SELECT capstan.start_pipeline(%s);", quote_literal_cstr(name))));
+	if (!look->belongs_here)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_PIPELINE_STATE),
+				 errmsg("pipeline \"%s\" belongs to another cluster or database", name),
+				 errhint("If this copy is the one to go on: SELECT capstan.adopt_pipeline(%s);", quote_literal_cstr(name))));
+	capstan_shmem_require();
+}
+
+static const char *
+worker_state(const Waiter *waiter)
+{
+	PipelineSlot *slot;
+	WorkerState state = WORKER_STARTING;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	slot = capstan_shmem_find(MyDatabaseId, waiter->pipeline->id);
+	if (slot != NULL)
+		state = slot->state;
+	LWLockRelease(Capstan->lock);
+	return capstan_worker_state_name(state);
+}
+
+static void
+raise_timeout(const Waiter *waiter, const PipelineLook *look)
+{
+	char	   *timeout = DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(waiter->timeout)));
+	const char *state = worker_state(waiter);
+
+	if (waiter->goal == NULL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_WAIT_TIMEOUT),
+				 errmsg("timeout of %s waiting for the snapshot of pipeline \"%s\"", timeout, waiter->pipeline->name),
+				 errdetail(INT64_FORMAT " of " INT64_FORMAT " tables are not copied yet; the pipeline is in state \"%s\".",
+						   look->tables_pending, look->tables, state),
+				 errhint("capstan.table_status shows how far each table is.")));
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_WAIT_TIMEOUT),
+			 errmsg("timeout of %s waiting for pipeline \"%s\"", timeout, waiter->pipeline->name),
+			 errdetail(UINT64_FORMAT " source transactions are not applied yet; the pipeline is in state \"%s\".",
+					   count_missing(waiter, look), state),
+			 errhint("capstan.pipeline_status shows state and lag.")));
+}
+
+static void
+wait_until_reached(Waiter *waiter)
+{
+	MemoryContext turn = AllocSetContextCreate(CurrentMemoryContext, "capstan wait", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(turn);
+	int			nap_ms = FIRST_NAP_MS;
+
+	for (;;)
+	{
+		PipelineLook look;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(turn);
+		capstan_meta_look(waiter->pipeline->id, waiter->goal != NULL, &look);
+		if (look.exists && is_reached(waiter, &look))
+			break;
+		raise_if_hopeless(waiter, &look);
+		if (waiter->deadline != DT_NOEND && GetCurrentTimestamp() >= waiter->deadline)
+			raise_timeout(waiter, &look);
+
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 waiter->deadline == DT_NOEND ? nap_ms :
+						 Min(nap_ms, Max(1, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), waiter->deadline))),
+						 COMPAT_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		nap_ms = Min(nap_ms + nap_ms / 4 + 1, LONGEST_NAP_MS);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(turn);
+}
+
+Datum
+capstan_wait_for_snapshot(PG_FUNCTION_ARGS)
+{
+	Waiter		waiter;
+
+	init_waiter(&waiter, fcinfo, 1, "wait_for_snapshot");
+	wait_until_reached(&waiter);
+	PG_RETURN_VOID();
+}
+
+Datum
+capstan_wait_for_gtid(PG_FUNCTION_ARGS)
+{
+	Waiter		waiter;
+
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", "gtids")));
+	init_waiter(&waiter, fcinfo, 2, "wait_for_gtid");
+	waiter.goal = sqlapi_gtidset_from_datum(PG_GETARG_DATUM(1));
+	wait_until_reached(&waiter);
+	PG_RETURN_VOID();
+}
+
+Datum
+capstan_wait_for_source(PG_FUNCTION_ARGS)
+{
+	Waiter		waiter;
+	PipelineLook look;
+	SourceConn *conn;
+	char	   *executed;
+
+	init_waiter(&waiter, fcinfo, 1, "wait_for_source");
+	/* the connection is made with the owner's mapping */
+	sqlapi_require_owner(waiter.pipeline);
+	capstan_meta_look(waiter.pipeline->id, false, &look);
+	raise_if_hopeless(&waiter, &look);
+
+	conn = capstan_wire_connect(capstan_server_options(waiter.pipeline->server, waiter.pipeline->owner), "wait_for_source");
+	executed = capstan_wire_query_value(conn, "SELECT @@GLOBAL.gtid_executed");
+	capstan_wire_close(conn);
+	if (executed == NULL)
+		elog(ERROR, "the source has no value of gtid_executed");
+	waiter.goal = sqlapi_gtidset_from_text(executed, strlen(executed));
+	wait_until_reached(&waiter);
+	PG_RETURN_VOID();
+}
