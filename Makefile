@@ -45,7 +45,6 @@ EXTENSION = capstan
 DATA = capstan--1.0.sql
 PGFILEDESC = "capstan - MySQL replication into PostgreSQL"
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-REGRESS_OPTS = --inputdir=. --outputdir=build/regress
 EXTRA_CLEAN = build $(OBJS:.o=.d)
 
 PG_CONFIG ?= pg_config
@@ -79,6 +78,21 @@ override with_llvm = no
 include $(PGXS)
 
 -include $(wildcard $(OBJS:.o=.d))
+
+# Every header compiles alone: those of the pure half without a server, the others
+# after postgres.h.
+PURE_HEADERS = $(wildcard src/row.h src/base/*.h src/binlog/*.h)
+SERVER_HEADERS = $(filter-out $(PURE_HEADERS),$(wildcard src/*.h src/*/*.h))
+
+.PHONY: check-headers client-library
+check-headers:
+	@for h in $(PURE_HEADERS); do \
+		$(CC) $(CFLAGS) -Isrc -fsyntax-only -x c $$h || exit 1; done
+	@for h in $(SERVER_HEADERS); do \
+		$(CC) $(CFLAGS) $(filter-out -MMD -MP,$(CPPFLAGS)) -include postgres.h -fsyntax-only -x c $$h || exit 1; done
+
+client-library:
+	@echo '$(or $(MYSQL_CONFIG),$(MYSQL_PC)) $(filter -lmysqlclient% -lmariadb%,$(MYSQL_LIBS))'
 
 ifeq ($(MYSQL_LIBS),)
 $(OBJS): no-client-library

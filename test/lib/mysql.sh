@@ -97,6 +97,12 @@ mysql_prefix()
 	fi
 }
 
+mysql_version()
+{
+	mysql_prefix
+	"${MYSQL_RUN[@]}" mysqld --version | sed 's/.*Ver \([^ ]*\).*/MySQL \1/'
+}
+
 # The path of an instance's folder as the server sees it.
 mysql_inside()
 {
