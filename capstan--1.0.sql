@@ -14,14 +14,103 @@ CREATE FUNCTION capstan.gtid_set_in(pg_catalog.cstring) RETURNS capstan.gtid_set
 CREATE FUNCTION capstan.gtid_set_out(capstan.gtid_set) RETURNS pg_catalog.cstring
     LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_set_out';
 
+CREATE FUNCTION capstan.gtid_set_recv(pg_catalog.internal) RETURNS capstan.gtid_set
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_set_recv';
+CREATE FUNCTION capstan.gtid_set_send(capstan.gtid_set) RETURNS pg_catalog.bytea
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_set_send';
+
 -- The canonical text, as a varlena.
 CREATE TYPE capstan.gtid_set (
     INPUT = capstan.gtid_set_in,
     OUTPUT = capstan.gtid_set_out,
+    RECEIVE = capstan.gtid_set_recv,
+    SEND = capstan.gtid_set_send,
     LIKE = pg_catalog.text,
     CATEGORY = 'U'
 );
 COMMENT ON TYPE capstan.gtid_set IS 'set of MySQL GTIDs, tagged ones included, in canonical form';
+COMMENT ON FUNCTION capstan.gtid_set_in(pg_catalog.cstring) IS 'I/O';
+COMMENT ON FUNCTION capstan.gtid_set_out(capstan.gtid_set) IS 'I/O';
+COMMENT ON FUNCTION capstan.gtid_set_recv(pg_catalog.internal) IS 'I/O';
+COMMENT ON FUNCTION capstan.gtid_set_send(capstan.gtid_set) IS 'I/O';
+
+-- A set is stored as its text: no function is needed in this direction.
+CREATE CAST (capstan.gtid_set AS pg_catalog.text) WITHOUT FUNCTION AS ASSIGNMENT;
+CREATE CAST (pg_catalog.text AS capstan.gtid_set) WITH INOUT AS ASSIGNMENT;
+
+CREATE FUNCTION capstan.gtid_union(a capstan.gtid_set, b capstan.gtid_set) RETURNS capstan.gtid_set
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_union';
+COMMENT ON FUNCTION capstan.gtid_union(capstan.gtid_set, capstan.gtid_set) IS 'GTIDs that are in a, in b, or in both';
+CREATE FUNCTION capstan.gtid_subtract(a capstan.gtid_set, b capstan.gtid_set) RETURNS capstan.gtid_set
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_subtract';
+COMMENT ON FUNCTION capstan.gtid_subtract(capstan.gtid_set, capstan.gtid_set) IS 'GTIDs of a that are not in b';
+CREATE FUNCTION capstan.gtid_intersect(a capstan.gtid_set, b capstan.gtid_set) RETURNS capstan.gtid_set
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_intersect';
+COMMENT ON FUNCTION capstan.gtid_intersect(capstan.gtid_set, capstan.gtid_set) IS 'GTIDs that are in a and in b';
+CREATE FUNCTION capstan.gtid_contains(a capstan.gtid_set, b capstan.gtid_set) RETURNS pg_catalog.bool
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_contains';
+COMMENT ON FUNCTION capstan.gtid_contains(capstan.gtid_set, capstan.gtid_set) IS 'is every GTID of b in a?';
+CREATE FUNCTION capstan.gtid_contained(a capstan.gtid_set, b capstan.gtid_set) RETURNS pg_catalog.bool
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_contained';
+COMMENT ON FUNCTION capstan.gtid_contained(capstan.gtid_set, capstan.gtid_set) IS 'is every GTID of a in b?';
+CREATE FUNCTION capstan.gtid_overlaps(a capstan.gtid_set, b capstan.gtid_set) RETURNS pg_catalog.bool
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_overlaps';
+COMMENT ON FUNCTION capstan.gtid_overlaps(capstan.gtid_set, capstan.gtid_set) IS 'is some GTID in both?';
+CREATE FUNCTION capstan.gtid_count(a capstan.gtid_set) RETURNS pg_catalog.int8
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_count';
+COMMENT ON FUNCTION capstan.gtid_count(capstan.gtid_set) IS 'number of GTIDs in the set';
+CREATE FUNCTION capstan.gtid_is_empty(a capstan.gtid_set) RETURNS pg_catalog.bool
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_is_empty';
+COMMENT ON FUNCTION capstan.gtid_is_empty(capstan.gtid_set) IS 'is there no GTID in the set?';
+CREATE FUNCTION capstan.gtid_eq(a capstan.gtid_set, b capstan.gtid_set) RETURNS pg_catalog.bool
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_eq';
+COMMENT ON FUNCTION capstan.gtid_eq(capstan.gtid_set, capstan.gtid_set) IS 'implementation of = operator';
+CREATE FUNCTION capstan.gtid_ne(a capstan.gtid_set, b capstan.gtid_set) RETURNS pg_catalog.bool
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_ne';
+COMMENT ON FUNCTION capstan.gtid_ne(capstan.gtid_set, capstan.gtid_set) IS 'implementation of <> operator';
+CREATE FUNCTION capstan.gtid_hash(a capstan.gtid_set) RETURNS pg_catalog.int4
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_hash';
+COMMENT ON FUNCTION capstan.gtid_hash(capstan.gtid_set) IS 'hash';
+CREATE FUNCTION capstan.gtid_hash_extended(a capstan.gtid_set, seed pg_catalog.int8) RETURNS pg_catalog.int8
+    LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_gtid_hash_extended';
+COMMENT ON FUNCTION capstan.gtid_hash_extended(capstan.gtid_set, pg_catalog.int8) IS 'hash';
+
+CREATE OPERATOR capstan.+ (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_union, COMMUTATOR = OPERATOR(capstan.+));
+COMMENT ON OPERATOR capstan.+ (capstan.gtid_set, capstan.gtid_set) IS 'union';
+CREATE OPERATOR capstan.- (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_subtract);
+COMMENT ON OPERATOR capstan.- (capstan.gtid_set, capstan.gtid_set) IS 'difference';
+CREATE OPERATOR capstan.* (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_intersect, COMMUTATOR = OPERATOR(capstan.*));
+COMMENT ON OPERATOR capstan.* (capstan.gtid_set, capstan.gtid_set) IS 'intersection';
+CREATE OPERATOR capstan.@> (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_contains, COMMUTATOR = OPERATOR(capstan.<@),
+    RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel);
+COMMENT ON OPERATOR capstan.@> (capstan.gtid_set, capstan.gtid_set) IS 'contains';
+CREATE OPERATOR capstan.<@ (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_contained, COMMUTATOR = OPERATOR(capstan.@>),
+    RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel);
+COMMENT ON OPERATOR capstan.<@ (capstan.gtid_set, capstan.gtid_set) IS 'is contained by';
+CREATE OPERATOR capstan.&& (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_overlaps, COMMUTATOR = OPERATOR(capstan.&&),
+    RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel);
+COMMENT ON OPERATOR capstan.&& (capstan.gtid_set, capstan.gtid_set) IS 'overlaps';
+CREATE OPERATOR capstan.= (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_eq, COMMUTATOR = OPERATOR(capstan.=), NEGATOR = OPERATOR(capstan.<>),
+    RESTRICT = pg_catalog.eqsel, JOIN = pg_catalog.eqjoinsel, HASHES);
+COMMENT ON OPERATOR capstan.= (capstan.gtid_set, capstan.gtid_set) IS 'equal';
+CREATE OPERATOR capstan.<> (LEFTARG = capstan.gtid_set, RIGHTARG = capstan.gtid_set,
+    FUNCTION = capstan.gtid_ne, COMMUTATOR = OPERATOR(capstan.<>), NEGATOR = OPERATOR(capstan.=),
+    RESTRICT = pg_catalog.neqsel, JOIN = pg_catalog.neqjoinsel);
+COMMENT ON OPERATOR capstan.<> (capstan.gtid_set, capstan.gtid_set) IS 'not equal';
+
+-- No btree class: sets are only partly ordered, and an order of their texts would be taken for one of the sets.
+CREATE OPERATOR CLASS capstan.gtid_set_ops DEFAULT FOR TYPE capstan.gtid_set USING hash AS
+    OPERATOR 1 capstan.= ,
+    FUNCTION 1 capstan.gtid_hash(capstan.gtid_set),
+    FUNCTION 2 capstan.gtid_hash_extended(capstan.gtid_set, pg_catalog.int8);
+COMMENT ON OPERATOR CLASS capstan.gtid_set_ops USING hash IS 'equality of GTID sets';
 
 -- ----------------------------------------------------------------------
 -- Catalog
@@ -31,7 +120,7 @@ CREATE TABLE capstan.pipeline (
     id                  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name                text NOT NULL UNIQUE,
     server              text NOT NULL,
-    owner               oid NOT NULL,
+    owner               regrole NOT NULL,
     tables              text[] NOT NULL,
     snapshot            text NOT NULL DEFAULT 'incremental' CHECK (snapshot IN ('incremental', 'never')),
     zero_dates          text NOT NULL DEFAULT 'null' CHECK (zero_dates IN ('null', 'infinity', 'halt')),
@@ -88,7 +177,8 @@ CREATE TABLE capstan.pipeline_table (
     lock_hold_total_us  bigint NOT NULL DEFAULT 0,
     copy_started_at     timestamptz,
     copy_finished_at    timestamptz,
-    UNIQUE (pipeline_id, source_schema, source_table)
+    UNIQUE (pipeline_id, source_schema, source_table),
+    UNIQUE (target)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE capstan.pipeline_table IS 'captured tables of each pipeline: target, key, copy state, counters';
 COMMENT ON COLUMN capstan.pipeline_table.definition IS 'what the source table looked like when it was captured; compared with every table map of the stream';
@@ -147,3 +237,256 @@ SELECT pg_catalog.pg_extension_config_dump('capstan.incident', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_table_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.incident_id_seq', '');
+
+-- ----------------------------------------------------------------------
+-- Foreign-data wrapper: where connections and secrets are kept
+-- ----------------------------------------------------------------------
+
+CREATE FUNCTION capstan.capstan_fdw_validator(options pg_catalog.text[], catalog pg_catalog.oid) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_fdw_validator';
+COMMENT ON FUNCTION capstan.capstan_fdw_validator(pg_catalog.text[], pg_catalog.oid) IS 'checks options of servers and user mappings';
+
+CREATE FOREIGN DATA WRAPPER capstan VALIDATOR capstan.capstan_fdw_validator;
+COMMENT ON FOREIGN DATA WRAPPER capstan IS 'MySQL sources of capstan pipelines; foreign tables are not served';
+
+-- ----------------------------------------------------------------------
+-- Pipelines
+-- ----------------------------------------------------------------------
+
+CREATE FUNCTION capstan.preflight(
+    server pg_catalog.name,
+    tables pg_catalog.text[],
+    snapshot pg_catalog.text DEFAULT 'incremental',
+    truncate_target pg_catalog.bool DEFAULT false,
+    zero_dates pg_catalog.text DEFAULT 'null',
+    nul_bytes pg_catalog.text DEFAULT 'halt',
+    OUT "check" pg_catalog.text,
+    OUT status pg_catalog.text,
+    OUT found pg_catalog.text,
+    OUT wanted pg_catalog.text,
+    OUT fix pg_catalog.text)
+    RETURNS SETOF pg_catalog.record
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 50 AS 'MODULE_PATHNAME', 'capstan_preflight';
+COMMENT ON FUNCTION capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text)
+    IS 'checks everything that create_pipeline with these arguments would: what was found, what is wanted, what mends it; changes nothing';
+
+CREATE FUNCTION capstan.create_pipeline(
+    name pg_catalog.text,
+    server pg_catalog.name,
+    tables pg_catalog.text[],
+    snapshot pg_catalog.text DEFAULT 'incremental',
+    truncate_target pg_catalog.bool DEFAULT false,
+    zero_dates pg_catalog.text DEFAULT 'null',
+    nul_bytes pg_catalog.text DEFAULT 'halt')
+    RETURNS pg_catalog.int8
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_create_pipeline';
+COMMENT ON FUNCTION capstan.create_pipeline(pg_catalog.text, pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text)
+    IS 'creates a stopped pipeline, and the target tables that are missing';
+
+CREATE FUNCTION capstan.start_pipeline(pipeline pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_start_pipeline';
+COMMENT ON FUNCTION capstan.start_pipeline(pg_catalog.text) IS 'runs the pipeline from COMMIT on, also after it was halted';
+
+CREATE FUNCTION capstan.stop_pipeline(pipeline pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_stop_pipeline';
+COMMENT ON FUNCTION capstan.stop_pipeline(pg_catalog.text) IS 'stops the pipeline at COMMIT; it stays stopped until it is started again';
+
+CREATE FUNCTION capstan.drop_pipeline(pipeline pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_drop_pipeline';
+COMMENT ON FUNCTION capstan.drop_pipeline(pg_catalog.text) IS 'forgets a stopped pipeline; the target tables and its incidents stay';
+
+CREATE FUNCTION capstan.adopt_pipeline(pipeline pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_adopt_pipeline';
+COMMENT ON FUNCTION capstan.adopt_pipeline(pg_catalog.text) IS 'says that this restored copy of the pipeline is the one to go on';
+
+CREATE FUNCTION capstan.table_ddl(server pg_catalog.name, "table" pg_catalog.text) RETURNS pg_catalog.text
+    LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_table_ddl';
+COMMENT ON FUNCTION capstan.table_ddl(pg_catalog.name, pg_catalog.text) IS 'the CREATE TABLE that create_pipeline would run for a table of the source';
+
+CREATE FUNCTION capstan.wait_for_snapshot(pipeline pg_catalog.text, timeout pg_catalog.interval DEFAULT '1 day') RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_wait_for_snapshot';
+COMMENT ON FUNCTION capstan.wait_for_snapshot(pg_catalog.text, pg_catalog.interval) IS 'waits until every table of the pipeline is copied';
+
+CREATE FUNCTION capstan.wait_for_source(pipeline pg_catalog.text, timeout pg_catalog.interval DEFAULT '1 minute') RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_wait_for_source';
+COMMENT ON FUNCTION capstan.wait_for_source(pg_catalog.text, pg_catalog.interval) IS 'reads the position of the source now and waits until it is applied';
+
+CREATE FUNCTION capstan.wait_for_gtid(pipeline pg_catalog.text, gtids capstan.gtid_set, timeout pg_catalog.interval DEFAULT '1 minute') RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_wait_for_gtid';
+COMMENT ON FUNCTION capstan.wait_for_gtid(pg_catalog.text, capstan.gtid_set, pg_catalog.interval) IS 'waits until these source transactions are applied';
+
+CREATE FUNCTION capstan.version() RETURNS pg_catalog.text
+    LANGUAGE C STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_version';
+COMMENT ON FUNCTION capstan.version() IS 'version of the loaded library';
+
+-- ----------------------------------------------------------------------
+-- Views
+-- ----------------------------------------------------------------------
+
+CREATE FUNCTION capstan.worker_stats(
+    OUT pipeline_id pg_catalog.int8,
+    OUT state pg_catalog.text,
+    OUT state_since pg_catalog.timestamptz,
+    OUT restart_at pg_catalog.timestamptz,
+    OUT failures pg_catalog.int4,
+    OUT pid pg_catalog.int4,
+    OUT copy_workers pg_catalog.int4,
+    OUT source_uuid pg_catalog.text,
+    OUT transactions pg_catalog.int8,
+    OUT rows_applied pg_catalog.int8,
+    OUT commits pg_catalog.int8,
+    OUT bytes_received pg_catalog.int8,
+    OUT last_event_at pg_catalog.timestamptz,
+    OUT source_commit_time pg_catalog.timestamptz,
+    OUT caught_up_at pg_catalog.timestamptz,
+    OUT wanted pg_catalog.bool)
+    RETURNS SETOF pg_catalog.record
+    LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16 AS 'MODULE_PATHNAME', 'capstan_worker_stats';
+COMMENT ON FUNCTION capstan.worker_stats() IS 'what shared memory knows of the pipelines of this database that the caller may see';
+
+CREATE FUNCTION capstan.belongs_here(system_identifier pg_catalog.int8, database_oid pg_catalog.oid) RETURNS pg_catalog.bool
+    LANGUAGE C STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_belongs_here';
+COMMENT ON FUNCTION capstan.belongs_here(pg_catalog.int8, pg_catalog.oid) IS 'are these the identifiers of this cluster and database?';
+
+-- Rows are those of pipelines whose owner's rights the reader has; members of pg_monitor see all.
+CREATE VIEW capstan.pipeline_status WITH (security_barrier = true) AS
+SELECT
+    p.name AS pipeline,
+    p.server,
+    pg_catalog.pg_get_userbyid(p.owner) AS owner,
+    CASE
+        WHEN p.halted_by IS NOT NULL THEN 'halted'
+        WHEN NOT capstan.belongs_here(p.system_identifier, p.database_oid) THEN 'unadopted'
+        WHEN w.pid IS NOT NULL THEN w.state
+        WHEN p.desired_state = 'stopped' THEN 'stopped'
+        WHEN w.state = 'retrying' THEN 'retrying'
+        ELSE 'starting'
+    END AS state,
+    p.desired_state,
+    g.applied,
+    g.source_uuid,
+    GREATEST(w.source_commit_time, g.source_commit_time) AS source_commit_time,
+    GREATEST(pg_catalog.clock_timestamp() - GREATEST(w.caught_up_at, w.source_commit_time, g.source_commit_time),
+             '0'::pg_catalog.interval) AS lag,
+    w.transactions,
+    w.rows_applied,
+    w.commits,
+    w.bytes_received,
+    t.tables,
+    t.tables_copied,
+    t.rows_copied,
+    t.rows_estimate,
+    w.state_since,
+    w.last_event_at,
+    w.restart_at,
+    w.pid,
+    w.copy_workers,
+    e.message AS last_error,
+    e.detail AS last_error_detail,
+    e.hint AS last_error_hint,
+    e.last_at AS last_error_at,
+    e.id AS last_incident,
+    p.created_at
+FROM capstan.pipeline p
+LEFT JOIN capstan.pipeline_progress g ON g.pipeline_id = p.id
+LEFT JOIN capstan.worker_stats() w ON w.pipeline_id = p.id
+CROSS JOIN LATERAL (
+    SELECT pg_catalog.count(*) AS tables,
+           pg_catalog.count(*) FILTER (WHERE x.state = 'streaming') AS tables_copied,
+           pg_catalog.sum(x.rows_copied)::pg_catalog.int8 AS rows_copied,
+           pg_catalog.sum(x.rows_estimate)::pg_catalog.int8 AS rows_estimate
+    FROM capstan.pipeline_table x WHERE x.pipeline_id = p.id) t
+LEFT JOIN LATERAL (
+    SELECT i.id, i.message, i.detail, i.hint, i.last_at
+    FROM capstan.incident i
+    WHERE i.pipeline = p.name AND i.occurred_at >= p.created_at AND i.severity IN ('halt', 'retry')
+    ORDER BY i.id DESC LIMIT 1) e ON true
+WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+
+COMMENT ON VIEW capstan.pipeline_status IS 'state, position, lag, throughput and last error of each pipeline';
+COMMENT ON COLUMN capstan.pipeline_status.state IS
+    'stopped, starting, connecting, snapshot, streaming, retrying, halted, or unadopted (a restored copy, see capstan.adopt_pipeline)';
+COMMENT ON COLUMN capstan.pipeline_status.desired_state IS 'running or stopped: what start_pipeline and stop_pipeline asked for';
+COMMENT ON COLUMN capstan.pipeline_status.applied IS 'source transactions that are applied and committed';
+COMMENT ON COLUMN capstan.pipeline_status.lag IS
+    'how old the latest moment is up to which the target is known to hold everything of the source';
+COMMENT ON COLUMN capstan.pipeline_status.transactions IS 'source transactions applied since the pipeline''s slot was taken; so the other counters of this view';
+COMMENT ON COLUMN capstan.pipeline_status.restart_at IS 'when a retrying pipeline tries again';
+
+CREATE VIEW capstan.table_status WITH (security_barrier = true) AS
+SELECT
+    p.name AS pipeline,
+    t.source_schema,
+    t.source_table,
+    t.target,
+    t.state,
+    t.generation,
+    t.rows_copied,
+    t.rows_estimate,
+    r.rows_per_second,
+    CASE WHEN t.state = 'copying' AND r.rows_per_second > 0
+         THEN GREATEST(t.rows_estimate - t.rows_copied, 0) / r.rows_per_second * '1 second'::pg_catalog.interval
+    END AS eta,
+    t.rows_inserted,
+    t.rows_updated,
+    t.rows_deleted,
+    t.rows_missing,
+    t.rows_existing,
+    t.zero_dates_applied,
+    t.nul_bytes_applied,
+    t.lock_count,
+    t.lock_tries,
+    t.lock_wait_worst_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_wait_worst,
+    t.lock_wait_total_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_wait_total,
+    t.lock_wait_total_us::pg_catalog.float8 / NULLIF(t.lock_count, 0) * '1 microsecond'::pg_catalog.interval AS lock_wait_avg,
+    t.lock_hold_worst_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_hold_worst,
+    t.lock_hold_total_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_hold_total,
+    t.lock_hold_total_us::pg_catalog.float8 / NULLIF(t.lock_count, 0) * '1 microsecond'::pg_catalog.interval AS lock_hold_avg,
+    t.key,
+    t.copy_started_at,
+    t.copy_finished_at
+FROM capstan.pipeline p
+JOIN capstan.pipeline_table t ON t.pipeline_id = p.id
+CROSS JOIN LATERAL (
+    SELECT t.rows_copied / NULLIF(pg_catalog.date_part('epoch',
+               COALESCE(t.copy_finished_at, pg_catalog.clock_timestamp()) - t.copy_started_at), 0) AS rows_per_second) r
+WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+
+COMMENT ON VIEW capstan.table_status IS 'copy and stream of each captured table: state, progress, rows, locks on the source';
+COMMENT ON COLUMN capstan.table_status.state IS 'pending, copying, or streaming (its rows are copied)';
+COMMENT ON COLUMN capstan.table_status.rows_estimate IS 'the source''s own estimate when the pipeline was created';
+COMMENT ON COLUMN capstan.table_status.rows_missing IS 'changed or deleted rows that the target did not have; outside a copy this stays zero';
+COMMENT ON COLUMN capstan.table_status.rows_existing IS 'inserted rows that the target had already; outside a copy this stays zero';
+COMMENT ON COLUMN capstan.table_status.lock_wait_avg IS 'wait for the source''s table lock, for each lock that was granted';
+
+CREATE VIEW capstan.incident_status WITH (security_barrier = true) AS
+SELECT i.id, i.pipeline, i.occurred_at, i.last_at, i.occurrences, i.severity, i.class, i.sqlstate, i.message, i.detail,
+       i.hint, i.gtid, i.source_table, i.source_statement, i.resolved_at, i.resolved_by, i.resolution
+FROM capstan.incident i
+LEFT JOIN capstan.pipeline p ON p.name = i.pipeline AND p.created_at <= i.occurred_at
+WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+
+COMMENT ON VIEW capstan.incident_status IS 'incidents of the pipelines that the reader may see; those of dropped pipelines for pg_monitor only';
+
+-- ----------------------------------------------------------------------
+-- Rights: views for everybody (they filter rows), everything that connects or changes for nobody
+-- ----------------------------------------------------------------------
+
+GRANT USAGE ON SCHEMA capstan TO PUBLIC;
+
+REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_table, capstan.copied_range,
+    capstan.snapshot_round, capstan.incident FROM PUBLIC;
+GRANT SELECT ON capstan.pipeline_status, capstan.table_status, capstan.incident_status TO PUBLIC;
+
+REVOKE ALL ON FUNCTION
+    capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text),
+    capstan.create_pipeline(pg_catalog.text, pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text),
+    capstan.start_pipeline(pg_catalog.text),
+    capstan.stop_pipeline(pg_catalog.text),
+    capstan.drop_pipeline(pg_catalog.text),
+    capstan.adopt_pipeline(pg_catalog.text),
+    capstan.table_ddl(pg_catalog.name, pg_catalog.text),
+    capstan.wait_for_snapshot(pg_catalog.text, pg_catalog.interval),
+    capstan.wait_for_source(pg_catalog.text, pg_catalog.interval),
+    capstan.wait_for_gtid(pg_catalog.text, capstan.gtid_set, pg_catalog.interval)
+    FROM PUBLIC;

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -16,9 +17,10 @@
 #include "worker/shmem.h"
 
 PG_FUNCTION_INFO_V1(capstan_worker_stats);
+PG_FUNCTION_INFO_V1(capstan_belongs_here);
 PG_FUNCTION_INFO_V1(capstan_version);
 
-#define STATS_COLUMNS 15
+#define STATS_COLUMNS 16
 
 /* A slot's fields, copied under the lock, so that nothing that may fail happens while it is held. */
 typedef struct SlotCopy
@@ -39,6 +41,7 @@ typedef struct SlotCopy
 	uint64		bytes;
 	uint64		last_event_us;
 	uint64		last_commit_source_us;
+	uint64		caught_up_us;
 } SlotCopy;
 
 static void
@@ -63,6 +66,7 @@ copy_slot(PipelineSlot *slot, SlotCopy *copy)
 	copy->bytes = pg_atomic_read_u64(&slot->bytes);
 	copy->last_event_us = pg_atomic_read_u64(&slot->last_event_us);
 	copy->last_commit_source_us = pg_atomic_read_u64(&slot->last_commit_source_us);
+	copy->caught_up_us = pg_atomic_read_u64(&slot->caught_up_us);
 }
 
 /* 0 and NULL for a time that is not known. */
@@ -98,7 +102,8 @@ put_slot(Tuplestorestate *rows, TupleDesc desc, const SlotCopy *slot)
 	values[11] = Int64GetDatum((int64) slot->bytes);
 	values[12] = time_or_null((TimestampTz) slot->last_event_us, &nulls[12]);
 	values[13] = time_or_null(source_time, &nulls[13]);
-	values[14] = BoolGetDatum(slot->wanted);
+	values[14] = time_or_null((TimestampTz) slot->caught_up_us, &nulls[14]);
+	values[15] = BoolGetDatum(slot->wanted);
 	tuplestore_putvalues(rows, desc, values, nulls);
 }
 
@@ -126,6 +131,13 @@ capstan_worker_stats(PG_FUNCTION_ARGS)
 		if (sqlapi_may_see(copies[i].owner))
 			put_slot(rows, desc, &copies[i]);
 	return (Datum) 0;
+}
+
+/* Is this the cluster and database of a pipeline's row? */
+Datum
+capstan_belongs_here(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_INT64(0) == (int64) GetSystemIdentifier() && PG_GETARG_OID(1) == MyDatabaseId);
 }
 
 /* Of the library, which may be newer than the SQL objects. */

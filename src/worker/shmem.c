@@ -81,6 +81,7 @@ startup(void)
 			pg_atomic_init_u64(&slot->bytes, 0);
 			pg_atomic_init_u64(&slot->last_event_us, 0);
 			pg_atomic_init_u64(&slot->last_commit_source_us, 0);
+			pg_atomic_init_u64(&slot->caught_up_us, 0);
 		}
 	}
 	LWLockRelease(AddinShmemInitLock);
@@ -173,6 +174,7 @@ find_or_make(Oid database, int64 pipeline_id)
 		pg_atomic_write_u64(&slot->bytes, 0);
 		pg_atomic_write_u64(&slot->last_event_us, 0);
 		pg_atomic_write_u64(&slot->last_commit_source_us, 0);
+		pg_atomic_write_u64(&slot->caught_up_us, 0);
 		slot->in_use = true;
 		slot->database = database;
 		slot->pipeline_id = pipeline_id;

@@ -95,6 +95,8 @@ typedef struct PipelineSlot
 	pg_atomic_uint64 bytes;		/* received from the log */
 	pg_atomic_uint64 last_event_us; /* when the last event came: microseconds, Postgres epoch */
 	pg_atomic_uint64 last_commit_source_us; /* source commit time of the last applied transaction, Unix epoch; 0 unknown */
+	pg_atomic_uint64 caught_up_us;	/* when a heartbeat last said that the source had nothing more than what is applied and
+									 * committed: microseconds, Postgres epoch; 0 never */
 } PipelineSlot;
 
 typedef struct CapstanShared
