@@ -6,7 +6,7 @@
  *		typemap.c		which pairs of types there are, the default types
  *		charset.c		bytes of a MySQL character set made utf-8
  *		convert_*.c		the converters: SourceValue -> Datum
- *		tablemap.c		builds a TableMap, converts rows
+ *		mapbuild.c		builds a TableMap, converts rows
  *		targetcheck.c	complaints about a target's columns and indexes
  *		ddl.c			CREATE TABLE, names
  *		key.c			keys: order, comparison, stored form

@@ -1,5 +1,5 @@
 /*
- * tablemap.c
+ * mapbuild.c
  *		Builds the TableMap of a source table and a target, and converts rows by it.
  *
  * Building is the only time that the catalog is read; converting a value afterwards looks
