@@ -20,11 +20,25 @@
 
 /*
  * We build with -fvisibility=hidden: what SQL and the postmaster look up by name must be
- * marked, and PGDLLEXPORT does so only from 16 on.
+ * marked.  PGDLLEXPORT does so only from 16 on, and PG_FUNCTION_INFO_V1 marks the function itself, not only
+ * its info record, from 16 on too.
  */
 #if PG_VERSION_NUM < 160000
+#include "fmgr.h"
 #undef PGDLLEXPORT
 #define PGDLLEXPORT __attribute__((visibility("default")))
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(function) \
+	extern PGDLLEXPORT Datum function(PG_FUNCTION_ARGS); \
+	extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_##function(void); \
+	const Pg_finfo_record * \
+	pg_finfo_##function(void) \
+	{ \
+		static const Pg_finfo_record info = {1}; \
+\
+		return &info; \
+	} \
+	extern int	no_such_variable
 #endif
 
 /* May the role use the foreign server? */
