@@ -55,7 +55,7 @@ pg_install_extension()
 		flock 8
 		# Not a child of the make that called us: its flags are not meant for this one.
 		unset MAKEFLAGS MFLAGS MAKELEVEL
-		quietly make -C "$CAPSTAN_TOP" -j"$(nproc)" --no-print-directory PG_CONFIG="$PG_CONFIG" all &&
+		quietly make -s -C "$CAPSTAN_TOP" -j"$(nproc)" --no-print-directory PG_CONFIG="$PG_CONFIG" all &&
 			quietly make -C "$CAPSTAN_TOP" --no-print-directory PG_CONFIG="$PG_CONFIG" \
 				DESTDIR="$PG_STAGE" install
 	) 8>"$PG_STAGE.lock" || die "building the extension failed"

@@ -1,0 +1,65 @@
+-- Behaviour: what Postgres has no value for (zero and partial dates, U+0000 in text and jsonb) stops, or becomes
+-- what the operator chose, and is counted; in a primary key nothing is substituted.
+-- Why: a NULL or a blank put in silently is a lie; in a key it makes two rows one.
+
+SET timezone = 'UTC';
+\set VERBOSITY terse
+\pset null 'NULL'
+
+CREATE TABLE d (id int, d date, dt timestamp(6), ts timestamptz);
+CREATE TABLE d_strict (id int, d date NOT NULL, dt timestamp(6) NOT NULL, ts timestamptz NOT NULL);
+\set cols 'id int; d date; dt datetime(6); ts timestamp'
+\set zero '{int 1, datetime 0000-00-00, datetime 0000-00-00 00:00:00, timestamp 0}'
+\set partial '{int 2, datetime 2015-00-21, datetime 2015-05-00 01:02:03.5, timestamp 1000000}'
+\set time_of_no_day '{int 3, null, datetime 0000-00-00 12:00:00, null}'
+
+-- zero_dates null
+SELECT put(:'cols', 'd', :'zero', 'null'), put(:'cols', 'd', :'partial', 'null'), put(:'cols', 'd', :'time_of_no_day', 'null');
+SELECT * FROM d;
+\set VERBOSITY default
+SELECT put(:'cols', 'd_strict', :'zero', 'null');
+\set VERBOSITY terse
+SELECT put(:'cols', 'd_strict', '{int 1, datetime 2024-01-01, datetime 2024-01-01, timestamp 0}', 'null');
+-- zero_dates infinity: before everything, zero or partial
+TRUNCATE d;
+SELECT put(:'cols', 'd', :'zero', 'infinity'), put(:'cols', 'd', :'partial', 'infinity'), put(:'cols', 'd', :'time_of_no_day', 'infinity');
+SELECT put(:'cols', 'd_strict', :'zero', 'infinity');
+SELECT * FROM d;
+SELECT * FROM d_strict;
+-- zero_dates halt
+\set VERBOSITY default
+SELECT put(:'cols', 'd', :'zero', 'halt');
+\set VERBOSITY terse
+SELECT put(:'cols', 'd', :'partial', 'halt');
+SELECT put(:'cols', 'd', '{null, null, null, timestamp 0}', 'halt');
+-- In a key: zero can be -infinity, since only it can; nothing can be NULL.
+CREATE TABLE dk (d date PRIMARY KEY);
+SELECT put('d date key', 'dk', '{datetime 0000-00-00}', 'null');
+SELECT put('d date key', 'dk', '{datetime 0000-00-00}', 'infinity');
+SELECT put('d date key', 'dk', '{datetime 2015-00-21}', 'infinity');
+SELECT * FROM dk;
+-- A year 0 that has a month and a day is a date.
+TRUNCATE d;
+SELECT put('d date', 'd', '{datetime 0000-01-01}', 'halt');
+SELECT d FROM d;
+
+-- nul_bytes
+CREATE TABLE t (id int, a text, b varchar(20), j jsonb);
+\set cols 'id int; a text; b varchar(20) collate=latin1_swedish_ci; j json'
+\set VERBOSITY default
+SELECT put(:'cols', 't', ARRAY['int 1', 'bytes \x610062', 'text x', 'json "x"'], 'null', 'halt');
+\set VERBOSITY terse
+SELECT put(:'cols', 't', ARRAY['int 1', 'text x', 'bytes \x00e9', 'json "x"'], 'null', 'halt');
+SELECT put(:'cols', 't', ARRAY['int 1', 'text x', 'text x', 'json "a\u0000b"'], 'null', 'halt');
+SELECT put(:'cols', 't', ARRAY['int 2', 'text x', 'text y', 'json "a\\u0000b"'], 'null', 'halt');
+SELECT put(:'cols', 't', ARRAY['int 3', 'bytes \x61000062', 'bytes \x00e900', 'json {"a": "\u0000x\\\u0000\"\\u0000", "b": ["\u0000\u0000"]}'], 'null', 'strip');
+SELECT put(:'cols', 't', ARRAY['int 4', 'bytes \x61000062', 'bytes \x00e900', 'json {"a": "\u0000x\\\u0000\"\\u0000", "b": ["\u0000\u0000"]}'], 'null', 'replace');
+SELECT put(:'cols', 't', ARRAY['int 5', 'bytes \x00', 'bytes \x0000', 'json "\u0000"'], 'null', 'strip');
+SELECT * FROM t ORDER BY id;
+-- Taking it out of a member's name could make two members one.
+SELECT put(:'cols', 't', ARRAY['int 6', 'null', 'null', 'json {"a": 1, "a\u0000": 2}'], 'null', 'strip');
+SELECT put(:'cols', 't', ARRAY['int 6', 'null', 'null', 'json {"x": {"a\u0000" : 2}}'], 'null', 'replace');
+-- In a key
+CREATE TABLE tk (k text COLLATE "C" PRIMARY KEY);
+SELECT put('k varchar(20) key', 'tk', ARRAY['bytes \x6100'], 'null', 'strip');
+SELECT put('k varchar(20) key', 'tk', ARRAY['bytes \x6100'], 'null', 'replace');
