@@ -28,7 +28,7 @@ static const ErrcodeClass own_codes[] = {
 	{CAPSTAN_ERRCODE_CHECKSUM, "event_checksum", true},
 	{CAPSTAN_ERRCODE_GTIDS_PURGED, "gtids_purged", false},
 	{CAPSTAN_ERRCODE_POSITION_AHEAD, "position_ahead_of_source", false},
-	{CAPSTAN_ERRCODE_SOURCE_IDENTITY, "source_identity", false},
+	{CAPSTAN_ERRCODE_SOURCE_IDENTITY, "source_identity", true},
 	{CAPSTAN_ERRCODE_INEXACT, "snapshot_inexact", false},
 	{CAPSTAN_ERRCODE_VALUE, "value_not_convertible", false},
 	{CAPSTAN_ERRCODE_SOURCE_SETTING, "source_setting", false},

@@ -20,7 +20,7 @@
 #define CAPSTAN_ERRCODE_CHECKSUM		MAKE_SQLSTATE('C','A','0','0','6')	/* event_checksum (transient) */
 #define CAPSTAN_ERRCODE_GTIDS_PURGED	MAKE_SQLSTATE('C','A','0','0','7')	/* gtids_purged */
 #define CAPSTAN_ERRCODE_POSITION_AHEAD	MAKE_SQLSTATE('C','A','0','0','8')	/* position_ahead_of_source */
-#define CAPSTAN_ERRCODE_SOURCE_IDENTITY MAKE_SQLSTATE('C','A','0','0','9')	/* source_identity */
+#define CAPSTAN_ERRCODE_SOURCE_IDENTITY MAKE_SQLSTATE('C','A','0','0','9')	/* source_identity: copy and stream reached different servers (transient) */
 #define CAPSTAN_ERRCODE_INEXACT			MAKE_SQLSTATE('C','A','0','1','0')	/* snapshot_inexact */
 #define CAPSTAN_ERRCODE_VALUE			MAKE_SQLSTATE('C','A','0','1','1')	/* value_not_convertible */
 #define CAPSTAN_ERRCODE_SOURCE_SETTING	MAKE_SQLSTATE('C','A','0','1','2')	/* source_setting */

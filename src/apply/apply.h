@@ -58,6 +58,8 @@ typedef struct ApplyTable
 extern ApplyTable *capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPolicies policies,
 											  MemoryContext parent);
 
+extern void capstan_apply_table_free(ApplyTable *table);
+
 /*
  * Makes sure of map and plans.  In a transaction, SPI connected.  Raises as capstan_map_build does; 42501 when the
  * pipeline's owner may not act for the table's owner; 42P01 when the target is gone.

@@ -56,8 +56,11 @@ apply_set_key(ApplyTable *table, const SourceValue *row)
 uint64
 apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected)
 {
+	MemoryContext caller = CurrentMemoryContext;
 	int			rc = SPI_execute_plan(plan, table->arguments, table->nulls, false, 0);
 
+	/* SPI leaves us in its procedure's context, which lives until the end of the group */
+	MemoryContextSwitchTo(caller);
 	if (rc != expected)
 		elog(ERROR, "statement on a target table returned %s", SPI_result_code_string(rc));
 	return SPI_processed;

@@ -212,6 +212,17 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 }
 
 void
+capstan_apply_table_free(ApplyTable *table)
+{
+	all_tables = list_delete_ptr(all_tables, table);
+	drop_plan(&table->insert);
+	drop_plan(&table->update);
+	drop_plan(&table->delete);
+	drop_plan(&table->select);
+	MemoryContextDelete(table->context);
+}
+
+void
 capstan_apply_enter_owner(ApplyTable *table, TableOwnerContext *saved)
 {
 	GetUserIdAndSecContext(&saved->userid, &saved->sec_context);

@@ -137,6 +137,10 @@ extern void capstan_meta_finish_range(const CopyRange *range, const char *gtid_s
 extern void capstan_meta_merge_ranges(int64 table_id, int generation);
 extern void capstan_meta_set_table_state(int64 table_id, const char *state);
 
+/* Ids (int64 *) of the tables with ranges in a round. */
+extern List *capstan_meta_tables_of_round(int64 pipeline_id, int64 round);
+
+/* What a lock on source tables cost; hold_us 0: it was not had. */
 typedef struct LockFigures
 {
 	int64		tries;
@@ -144,6 +148,8 @@ typedef struct LockFigures
 	int64		wait_total_us;
 	int64		hold_us;
 } LockFigures;
-extern void capstan_meta_add_lock_figures(int64 table_id, const LockFigures *figures);
+
+/* For all tables of a round. */
+extern void capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const LockFigures *figures);
 
 #endif

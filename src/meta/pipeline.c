@@ -185,28 +185,3 @@ capstan_meta_set_table_state(int64 table_id, const char *state)
 				 2, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }
-
-void
-capstan_meta_add_lock_figures(int64 table_id, const LockFigures *figures)
-{
-	MetaIdentity identity;
-	Oid			types[5] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
-	Datum		values[5] = {
-		Int64GetDatum(table_id),
-		Int64GetDatum(figures->tries),
-		Int64GetDatum(figures->wait_worst_us),
-		Int64GetDatum(figures->wait_total_us),
-		Int64GetDatum(figures->hold_us)
-	};
-
-	capstan_meta_enter(&identity);
-	meta_execute("UPDATE capstan.pipeline_table SET "
-				 "lock_count = lock_count + CASE WHEN $5 > 0 THEN 1 ELSE 0 END, lock_tries = lock_tries + $2, "
-				 "lock_wait_worst_us = GREATEST(lock_wait_worst_us, $3), "
-				 "lock_wait_total_us = lock_wait_total_us + $4, "
-				 "lock_hold_worst_us = GREATEST(lock_hold_worst_us, $5), "
-				 "lock_hold_total_us = lock_hold_total_us + $5 "
-				 "WHERE id = $1",
-				 5, types, values, NULL, SPI_OK_UPDATE);
-	capstan_meta_leave(&identity);
-}

@@ -244,3 +244,57 @@ capstan_meta_merge_ranges(int64 table_id, int generation)
 				 2, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }
+
+List *
+capstan_meta_tables_of_round(int64 pipeline_id, int64 round)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MetaIdentity identity;
+	Oid			types[2] = {INT8OID, INT8OID};
+	Datum		values[2] = {Int64GetDatum(pipeline_id), Int64GetDatum(round)};
+	List	   *ids = NIL;
+
+	capstan_meta_enter(&identity);
+	meta_execute("SELECT DISTINCT t.id FROM capstan.pipeline_table t JOIN capstan.copied_range r "
+				 "ON r.table_id = t.id AND r.generation = t.generation WHERE t.pipeline_id = $1 AND r.round = $2",
+				 2, types, values, NULL, SPI_OK_SELECT);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		int64	   *id = MemoryContextAlloc(caller, sizeof(int64));
+		MemoryContext spi;
+
+		*id = meta_get_int64(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, 0);
+		spi = MemoryContextSwitchTo(caller);
+		ids = lappend(ids, id);
+		MemoryContextSwitchTo(spi);
+	}
+	capstan_meta_leave(&identity);
+	return ids;
+}
+
+void
+capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const LockFigures *figures)
+{
+	MetaIdentity identity;
+	Oid			types[6] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
+	Datum		values[6] = {
+		Int64GetDatum(pipeline_id),
+		Int64GetDatum(round),
+		Int64GetDatum(figures->tries),
+		Int64GetDatum(figures->wait_worst_us),
+		Int64GetDatum(figures->wait_total_us),
+		Int64GetDatum(figures->hold_us)
+	};
+
+	capstan_meta_enter(&identity);
+	meta_execute("UPDATE capstan.pipeline_table t SET "
+				 "lock_count = lock_count + CASE WHEN $6 > 0 THEN 1 ELSE 0 END, lock_tries = lock_tries + $3, "
+				 "lock_wait_worst_us = GREATEST(lock_wait_worst_us, $4), "
+				 "lock_wait_total_us = lock_wait_total_us + $5, "
+				 "lock_hold_worst_us = GREATEST(lock_hold_worst_us, $6), "
+				 "lock_hold_total_us = lock_hold_total_us + $6 "
+				 "WHERE pipeline_id = $1 AND EXISTS (SELECT 1 FROM capstan.copied_range r "
+				 "WHERE r.table_id = t.id AND r.generation = t.generation AND r.round = $2)",
+				 6, types, values, NULL, SPI_OK_UPDATE);
+	capstan_meta_leave(&identity);
+}

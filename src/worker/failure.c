@@ -137,9 +137,30 @@ store(const Incident *incident, int64 pipeline_id, bool transient)
 	return halted || pipeline == NULL;
 }
 
-bool
-capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, const char *pipeline)
+/* What the launcher should do now. */
+static void
+tell_launcher(PipelineSlot *slot, int sqlerrcode, bool halted)
 {
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	slot->last_sqlerrcode = sqlerrcode;
+	slot->state_since = GetCurrentTimestamp();
+	if (halted)
+		slot->state = WORKER_HALTED;
+	else
+	{
+		long		backoff = BACKOFF_FIRST_MS << Min(slot->failures, 10);
+
+		slot->state = WORKER_RETRYING;
+		slot->failures++;
+		slot->restart_at = TimestampTzPlusMilliseconds(slot->state_since, Min(backoff, BACKOFF_LONGEST_MS));
+	}
+	LWLockRelease(Capstan->lock);
+}
+
+void
+capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_worker)
+{
+	const char *pipeline = NameStr(slot->name);
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "capstan failure", ALLOCSET_DEFAULT_SIZES);
 	ErrorData  *error;
 	Incident	incident;
@@ -183,20 +204,8 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, const char *pipeli
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 
-	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
-	slot->last_sqlerrcode = error->sqlerrcode;
-	if (halted)
-		slot->state = WORKER_HALTED;
-	else
-	{
-		long		backoff = BACKOFF_FIRST_MS << Min(slot->failures, 10);
-
-		slot->state = WORKER_RETRYING;
-		slot->failures++;
-		slot->restart_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Min(backoff, BACKOFF_LONGEST_MS));
-	}
-	slot->state_since = GetCurrentTimestamp();
-	LWLockRelease(Capstan->lock);
+	if (is_pipeline_worker)
+		tell_launcher(slot, error->sqlerrcode, halted);
 
 	ereport(LOG,
 			(errcode(error->sqlerrcode),
@@ -205,5 +214,4 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, const char *pipeli
 			 incident.hint != NULL ? errhint("%s", incident.hint) : 0,
 			 stored ? 0 : errcontext("the incident could not be stored")));
 	RESUME_INTERRUPTS();
-	return !halted;
 }

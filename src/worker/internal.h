@@ -18,7 +18,7 @@ typedef struct WorkerArgs
 	Oid			database;
 	Oid			owner;
 	int64		pipeline_id;
-	uint64		generation;
+	uint64		generation;		/* pipeline worker: the request it was started for; copy worker: the run_id */
 	int			copy_index;		/* copy workers only */
 } WorkerArgs;
 
@@ -47,9 +47,10 @@ extern void capstan_process_wait(long timeout_ms, CapstanWait wait);
 
 /*
  * Called in a PG_CATCH of a worker's main function: makes an incident of the current error, halts the pipeline
- * if it is definite, tells the slot, logs; returns whether it was transient.  Leaves no transaction open.
+ * if it is definite, logs.  For the pipeline worker it also leaves in the slot what the launcher should do; a copy worker
+ * leaves that to the pipeline worker, which ends after it.  Leaves no transaction open.
  */
-extern bool capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, const char *pipeline);
+extern void capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_worker);
 
 /*
  * Where the worker is in the stream, for error texts and incidents; empty strings when unknown.

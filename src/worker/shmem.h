@@ -36,6 +36,7 @@ typedef enum RoundPhase
 	ROUND_IDLE = 0,				/* no round, or its coordinator is planning one */
 	ROUND_PREPARE,				/* planned; copy workers make sure of their connections */
 	ROUND_OPEN_VIEWS,			/* the lock is held: open the views now */
+	ROUND_TOUCH,				/* the lock, one that shuts out readers, was given back: touch the tables */
 	ROUND_VIEWS_OPEN,			/* unlocked, G is in capstan.snapshot_round: the stream goes on up to G */
 	ROUND_COPY,					/* the stream stands at G: write the ranges */
 	ROUND_FINISHED				/* all ranges committed; the stream goes on */
@@ -46,7 +47,8 @@ typedef enum CopyWorkerStep
 	COPY_ABSENT = 0,
 	COPY_WAITING,				/* attached, nothing to do */
 	COPY_READY,					/* connection checked for this round */
-	COPY_VIEW_OPEN,
+	COPY_VIEW_OPEN,				/* but its tables not touched yet */
+	COPY_TOUCHED,				/* view open, metadata of its tables pinned */
 	COPY_DONE,					/* its ranges of this round are committed */
 	COPY_VIEW_FAILED			/* the view is not the lock's: the coordinator tries again */
 } CopyWorkerStep;
@@ -77,6 +79,7 @@ typedef struct PipelineSlot
 	pid_t		pid;
 	Latch	   *latch;
 	uint64		running_generation;
+	uint64		run_id;			/* a new one for each process; its copy workers carry it */
 	WorkerState state;
 	TimestampTz state_since;
 	int			last_sqlerrcode;	/* of the last failure; 0 after a stop on request */
@@ -86,6 +89,8 @@ typedef struct PipelineSlot
 	int			ncopy;			/* copy workers of this run */
 	RoundPhase	phase;
 	int64		round;
+	int			attempt;		/* at the round's lock; a new one asks for new views */
+	bool		touch_in_lock;	/* in OPEN_VIEWS, touch the tables too */
 	CopyWorkerSlot copy[CAPSTAN_MAX_COPY_WORKERS];
 
 	/* figures for the views */

@@ -1,0 +1,475 @@
+/*
+ * copyworker.c
+ *		Copy workers: during a snapshot they read key ranges from the source and write
+ *		them to the target.
+ *
+ * Started by the pipeline worker.  A round, as one of them lives it (see roundgate.c for
+ * the proof and coordinator.c for who moves the phases on):
+ *
+ *	 PREPARE		find the own ranges, describe their tables		-> step READY
+ *	 OPEN_VIEWS		open the read view, touch the tables			-> step TOUCHED (VIEW_OPEN without the touch)
+ *	 TOUCH			touch the tables, where the lock shut out readers -> step TOUCHED
+ *	 COPY			read and write the ranges, one transaction		-> step DONE
+ *
+ * The worker holds a lock for life (lock.h) that keeps a new pipeline worker from
+ * streaming while it could still commit.
+ *
+ * A failure is recorded (failure.c) and ends the worker; the pipeline worker sees that and ends
+ * too, so that everything starts again from the catalog.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "postmaster/bgworker.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "errcodes.h"
+#include "snapshot/readview.h"
+#include "worker/copyworker.h"
+#include "worker/lock.h"
+#include "worker/serveroptions.h"
+
+/* A phase change wakes us; this is only how long a lost one could cost. */
+#define PHASE_POLL_MS 1000
+/* Values of one row, and the reader's own, are freed this often. */
+#define INTERRUPT_ROWS 256
+
+PGDLLEXPORT void capstan_copy_main(Datum main_arg);
+
+void
+capstan_copy_set_step(CopyRun *run, CopyWorkerStep step)
+{
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	run->slot->copy[run->index].step = step;
+	capstan_shmem_wake(run->slot);
+	LWLockRelease(Capstan->lock);
+}
+
+void
+capstan_copy_begin_catalog(CopyRun *run)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(run->round_context);
+}
+
+void
+capstan_copy_commit_catalog(CopyRun *run)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(run->round_context);
+}
+
+/* Stream, lock and views must be of one server: the proof needs it. */
+void
+capstan_copy_check_identity(CopyRun *run, SourceConn *conn)
+{
+	char		streamed[37];
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	strlcpy(streamed, run->slot->source_uuid, sizeof(streamed));
+	LWLockRelease(Capstan->lock);
+	if (strcmp(streamed, capstan_wire_server_uuid(conn)) != 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_IDENTITY),
+				 errmsg("the copy reached another server than the stream"),
+				 errdetail("Stream: %s, copy: %s.", streamed, capstan_wire_server_uuid(conn)),
+				 errhint("The host of the server must lead to one MySQL server while a snapshot runs; a proxy must not spread connections.")));
+}
+
+static SourceValue *
+decode_bound(const SourceTable *source, bytea **encoded)
+{
+	SourceValue *values;
+
+	if (encoded == NULL)
+		return NULL;
+	values = palloc(sizeof(SourceValue) * source->nkey);
+	for (int i = 0; i < source->nkey; i++)
+		capstan_map_decode_key(&source->columns[source->key[i]], encoded[i], &values[i]);
+	return values;
+}
+
+/* The table as the source has it now must be the one that was captured. */
+SourceTable *
+capstan_copy_describe(CopyRun *run, const PipelineTable *info)
+{
+	SourceTableInfo *described = capstan_wire_describe_table(run->conn, info->source_schema, info->source_table);
+	StrBuf		signature;
+
+	if (described == NULL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				 errmsg("source table %s.%s is gone before it was copied", info->source_schema, info->source_table),
+				 errhint("Drop the pipeline and create it again.")));
+	capstan_strbuf_init(&signature);
+	capstan_source_table_signature(&described->table, &signature);
+	if (strcmp(signature.data, info->definition) != 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
+				 errmsg("source table %s.%s is not what it was when it was captured", info->source_schema, info->source_table),
+				 errdetail("Captured: %s. Now: %s.", info->definition, signature.data),
+				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
+	return &described->table;
+}
+
+static PipelineTable *
+find_info(List *tables, int64 id)
+{
+	ListCell   *cell;
+
+	foreach(cell, tables)
+		if (((PipelineTable *) lfirst(cell))->id == id)
+			return lfirst(cell);
+	elog(ERROR, "no table " INT64_FORMAT " in the pipeline", id);
+}
+
+/* Jobs of the last round are freed with their tables' plans. */
+static void
+forget_jobs(CopyRun *run)
+{
+	ApplyTable *last = NULL;
+	ListCell   *cell;
+
+	foreach(cell, run->jobs)
+	{
+		RangeJob   *job = lfirst(cell);
+
+		if (job->table != last)
+			capstan_apply_table_free(job->table);
+		last = job->table;
+	}
+	run->jobs = NIL;
+	run->gtid_set = NULL;
+	MemoryContextSwitchTo(run->round_context);
+	MemoryContextReset(run->round_context);
+}
+
+void
+capstan_copy_prepare(CopyRun *run)
+{
+	List	   *ranges;
+	List	   *tables;
+	ListCell   *cell;
+	RangeJob   *last = NULL;
+
+	forget_jobs(run);
+	capstan_copy_begin_catalog(run);
+	ranges = capstan_meta_ranges_of_round(run->pipeline->id, run->round, run->index);
+	tables = ranges == NIL ? NIL : capstan_meta_tables(run->pipeline->id);
+	capstan_copy_commit_catalog(run);
+
+	/* by table and seq, so that jobs of one table follow each other */
+	foreach(cell, ranges)
+	{
+		RangeJob   *job = palloc0(sizeof(RangeJob));
+
+		job->range = lfirst(cell);
+		if (last != NULL && last->range->table_id == job->range->table_id)
+		{
+			job->table = last->table;
+			job->source = last->source;
+			job->quoted_name = last->quoted_name;
+		}
+		else
+		{
+			PipelineTable *info = find_info(tables, job->range->table_id);
+
+			job->source = capstan_copy_describe(run, info);
+			job->table = capstan_apply_table_create(info, run->pipeline->owner, run->pipeline->policies, run->round_context);
+			job->quoted_name = capstan_quoted_table(info->source_schema, info->source_table);
+		}
+		job->select = capstan_range_select(job->source,
+										   decode_bound(job->source, job->range->low),
+										   decode_bound(job->source, job->range->high));
+		run->jobs = lappend(run->jobs, job);
+		last = job;
+	}
+}
+
+CopyWorkerStep
+capstan_copy_open_view(CopyRun *run, bool touch)
+{
+	if (run->jobs == NIL)
+		return touch ? COPY_TOUCHED : COPY_VIEW_OPEN;
+	capstan_readview_open(run->conn);
+	run->view_open = true;
+	return touch ? capstan_copy_touch(run) : COPY_VIEW_OPEN;
+}
+
+CopyWorkerStep
+capstan_copy_touch(CopyRun *run)
+{
+	ListCell   *cell;
+	ApplyTable *last = NULL;
+
+	foreach(cell, run->jobs)
+	{
+		RangeJob   *job = lfirst(cell);
+
+		if (job->table != last && !capstan_readview_touch(run->conn, job->quoted_name))
+			return COPY_VIEW_FAILED;
+		last = job->table;
+	}
+	return COPY_TOUCHED;
+}
+
+void
+capstan_copy_drop_view(CopyRun *run)
+{
+	if (run->view_open)
+		capstan_readview_close(run->conn);
+	run->view_open = false;
+}
+
+/* Reads the range from the view and writes it; returns its rows. */
+static int64
+copy_range(CopyRun *run, RangeJob *job)
+{
+	int			ncolumns = job->source->ncolumns;
+	const SourceColumn **columns = palloc(sizeof(SourceColumn *) * ncolumns);
+	SourceValue *values = palloc(sizeof(SourceValue) * ncolumns);
+	SourceCursor *cursor;
+	RangeWriter *writer;
+	int64		rows = 0;
+
+	snprintf(MyPlace.table, sizeof(MyPlace.table), "%s.%s", job->source->schema_name, job->source->table_name);
+	for (int i = 0; i < ncolumns; i++)
+		columns[i] = &job->source->columns[i];
+	capstan_apply_table_open(job->table, job->source);
+	cursor = capstan_wire_open_cursor(run->conn, job->select, columns, ncolumns);
+	writer = capstan_range_writer_begin(job->table, !job->table->info->key_ordered);
+	while (capstan_wire_fetch(cursor, values))
+	{
+		capstan_range_writer_put(writer, values);
+		if (++rows % INTERRUPT_ROWS == 0)
+			capstan_process_check_interrupts();
+	}
+	(void) capstan_range_writer_end(writer);
+	run->copied_bytes += capstan_wire_cursor_bytes(cursor);
+	capstan_wire_close_cursor(cursor);
+	capstan_meta_finish_range(job->range, run->gtid_set, rows);
+	if (job->table->map->zero_dates_applied > 0 || job->table->map->nul_bytes_applied > 0)
+		capstan_apply_flush_counters(job->table);
+	return rows;
+}
+
+/*
+ * Phase COPY.  All ranges of this worker in one transaction: rows, copied_range, rows_copied.
+ */
+void
+capstan_copy_ranges(CopyRun *run)
+{
+	instr_time	start;
+	instr_time	end;
+	ListCell   *cell;
+
+	run->copied_rows = 0;
+	run->copied_bytes = 0;
+	run->copied_us = 0;
+	if (run->jobs == NIL)
+		return;
+	INSTR_TIME_SET_CURRENT(start);
+	capstan_copy_begin_catalog(run);
+	run->gtid_set = capstan_meta_load_round(run->pipeline->id, run->round);
+	if (run->gtid_set == NULL)
+		elog(ERROR, "snapshot round " INT64_FORMAT " has no GTID set", run->round);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	MemoryContextSwitchTo(run->round_context);
+	pgstat_report_activity(STATE_RUNNING, "copying");
+	foreach(cell, run->jobs)
+	{
+		MemoryContext context = AllocSetContextCreate(run->round_context, "capstan range", ALLOCSET_DEFAULT_SIZES);
+
+		MemoryContextSwitchTo(context);
+		run->copied_rows += copy_range(run, lfirst(cell));
+		MemoryContextSwitchTo(run->round_context);
+		MemoryContextDelete(context);
+	}
+	MyPlace.table[0] = '\0';
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	capstan_copy_commit_catalog(run);
+	pgstat_report_activity(STATE_IDLE, NULL);
+	pgstat_report_stat(true);
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
+	run->copied_us = (int64) INSTR_TIME_GET_MICROSEC(end);
+}
+
+/* Where the slot is, from a follower's view. */
+typedef struct RoundView
+{
+	RoundPhase	phase;
+	int64		round;
+	int			attempt;
+	CopyWorkerStep step;
+	bool		touch_in_lock;
+	bool		over;			/* the coordinator is gone, or the run is another one's */
+} RoundView;
+
+static RoundView
+look(CopyRun *run)
+{
+	RoundView	view;
+	static bool coordinator_seen = false;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	view.phase = run->slot->phase;
+	view.round = run->slot->round;
+	view.attempt = run->slot->attempt;
+	view.touch_in_lock = run->slot->touch_in_lock;
+	view.step = run->slot->copy[run->index].step;
+	if (run->slot->copy[0].pid != 0)
+		coordinator_seen = true;
+	view.over = run->slot->run_id != MyArgs.generation || run->slot->pid == 0 ||
+		(coordinator_seen && run->slot->copy[0].pid == 0);
+	LWLockRelease(Capstan->lock);
+	return view;
+}
+
+static void
+follow(CopyRun *run)
+{
+	for (;;)
+	{
+		RoundView	view = look(run);
+
+		if (view.over)
+			return;
+		if (view.phase == ROUND_PREPARE && view.step == COPY_WAITING)
+		{
+			capstan_copy_drop_view(run);
+			if (view.round != run->round)
+			{
+				run->round = view.round;
+				capstan_copy_prepare(run);
+			}
+			run->attempt = view.attempt;
+			capstan_copy_set_step(run, COPY_READY);
+		}
+		else if (view.phase == ROUND_OPEN_VIEWS && view.step == COPY_READY && view.attempt == run->attempt)
+			capstan_copy_set_step(run, capstan_copy_open_view(run, view.touch_in_lock));
+		else if (view.phase == ROUND_TOUCH && view.step == COPY_VIEW_OPEN && view.attempt == run->attempt)
+			capstan_copy_set_step(run, capstan_copy_touch(run));
+		else if (view.phase == ROUND_COPY && view.step == COPY_TOUCHED)
+		{
+			capstan_copy_ranges(run);
+			capstan_copy_drop_view(run);
+			capstan_copy_set_step(run, COPY_DONE);
+		}
+		else
+			capstan_process_wait(PHASE_POLL_MS, CAPSTAN_WAIT_ROUND);
+	}
+}
+
+static void
+detach(int code, Datum arg)
+{
+	CopyWorkerSlot *copy = &MySlot->copy[MyArgs.copy_index];
+
+	LWLockReleaseAll();
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	if (copy->pid == MyProcPid)
+	{
+		copy->pid = 0;
+		copy->latch = NULL;
+		copy->step = COPY_ABSENT;
+		capstan_shmem_wake(MySlot);
+	}
+	LWLockRelease(Capstan->lock);
+}
+
+/* The place in the slot; false if the run that started us is over. */
+static bool
+attach(int index)
+{
+	bool		mine;
+
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	MySlot = &Capstan->slots[index];
+	mine = MySlot->in_use && MySlot->pid != 0 && MySlot->pipeline_id == MyArgs.pipeline_id &&
+		MySlot->run_id == MyArgs.generation && MySlot->copy[MyArgs.copy_index].pid == 0;
+	if (mine)
+	{
+		MySlot->copy[MyArgs.copy_index].pid = MyProcPid;
+		MySlot->copy[MyArgs.copy_index].latch = MyLatch;
+		MySlot->copy[MyArgs.copy_index].step = COPY_WAITING;
+		before_shmem_exit(detach, (Datum) 0);
+	}
+	LWLockRelease(Capstan->lock);
+	return mine;
+}
+
+static void
+run_copy_worker(void)
+{
+	CopyRun    *run;
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "capstan copy", ALLOCSET_DEFAULT_SIZES);
+
+	MemoryContextSwitchTo(context);
+	run = palloc0(sizeof(CopyRun));
+	run->run_context = context;
+	run->round_context = AllocSetContextCreate(context, "capstan round", ALLOCSET_DEFAULT_SIZES);
+	run->slot = MySlot;
+	run->index = MyArgs.copy_index;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(context);
+	run->pipeline = capstan_meta_pipeline_by_id(MyArgs.pipeline_id);
+	if (run->pipeline != NULL)
+		run->options = capstan_server_options(run->pipeline->server, run->pipeline->owner);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(context);
+	if (run->pipeline == NULL)
+		return;
+	SetConfigOption("synchronous_commit", GetConfigOption("capstan.synchronous_commit", false, false), PGC_SUSET, PGC_S_OVERRIDE);
+	capstan_process_set_title("copy", run->pipeline->name, run->index);
+
+	run->conn = capstan_wire_connect(run->options, psprintf("copy %s %d", run->pipeline->name, run->index + 1));
+	capstan_copy_check_identity(run, run->conn);
+	MemoryContextSwitchTo(run->round_context);
+	if (run->index == 0)
+		capstan_coordinator_main(run);
+	else
+		follow(run);
+}
+
+void
+capstan_copy_main(Datum main_arg)
+{
+	memcpy(&MyArgs, MyBgworkerEntry->bgw_extra, sizeof(MyArgs));
+	if (!attach(DatumGetInt32(main_arg)))
+		proc_exit(0);
+	capstan_process_connect(MyArgs.database, MyArgs.owner);
+	capstan_apply_init();
+	capstan_lock_copy_worker(MyArgs.pipeline_id);
+
+	PG_TRY();
+	{
+		run_copy_worker();
+	}
+	PG_CATCH();
+	{
+		capstan_failure_record(MySlot, MyArgs.pipeline_id, false);
+		proc_exit(1);
+	}
+	PG_END_TRY();
+	proc_exit(0);
+}

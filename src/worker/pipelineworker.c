@@ -1,0 +1,411 @@
+/*
+ * pipelineworker.c
+ *		The pipeline worker: one per running pipeline.
+ *
+ * Started by the launcher.  Connects to the database as the pipeline's owner and to the source, finds out
+ * where it stands, starts copy workers if tables are still to be copied, and then
+ * streams until it is told to end or fails.
+ *
+ *	 attach slot -> lock -> load -> connect -> check position -> [copy workers] -> stream
+ *
+ * A failure is an ERROR that reaches main: it is recorded (failure.c), the process ends,
+ * and the launcher starts a new one if that is right.  There is no other recovery: every
+ * state is rebuilt from the catalog.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "errcodes.h"
+#include "worker/lock.h"
+#include "worker/pipelineworker.h"
+#include "worker/serveroptions.h"
+
+/*
+ * The dump thread may send a transaction before the source lists it as executed: how long
+ * "applied is not a subset of executed" may last on a healthy server.
+ */
+#define AHEAD_GRACE_MS 15000
+#define AHEAD_POLL_MS 200
+/* How long the previous worker of this pipeline may need to go away. */
+#define PREDECESSOR_WAIT_MS 10000
+
+PGDLLEXPORT void capstan_pipeline_main(Datum main_arg);
+
+static void
+set_state(PipelineSlot *slot, WorkerState state)
+{
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	if (slot->state != state)
+	{
+		slot->state = state;
+		slot->state_since = GetCurrentTimestamp();
+	}
+	LWLockRelease(Capstan->lock);
+}
+
+/* At exit: the slot is left to the launcher, copy workers end too. */
+static void
+detach(int code, Datum arg)
+{
+	PipelineSlot *slot = MySlot;
+
+	LWLockReleaseAll();
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	if (slot->pid == MyProcPid)
+	{
+		slot->pid = 0;
+		slot->latch = NULL;
+		if (slot->state > WORKER_STARTING)
+		{
+			slot->state = WORKER_STOPPED;
+			slot->state_since = GetCurrentTimestamp();
+		}
+		for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS; i++)
+			if (slot->copy[i].pid != 0)
+				kill(slot->copy[i].pid, SIGTERM);
+		slot->phase = ROUND_IDLE;
+		capstan_shmem_wake(slot);
+	}
+	LWLockRelease(Capstan->lock);
+}
+
+/* The slot is ours; false if it is not the one we were started for. */
+static bool
+attach(int index)
+{
+	PipelineSlot *slot = &Capstan->slots[index];
+	bool		mine;
+
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	mine = slot->in_use && slot->wanted && slot->pid == 0 &&
+		slot->database == MyArgs.database && slot->pipeline_id == MyArgs.pipeline_id;
+	if (mine)
+	{
+		MySlot = slot;
+		slot->pid = MyProcPid;
+		slot->latch = MyLatch;
+		slot->running_generation = MyArgs.generation;
+		slot->run_id++;
+		slot->state = WORKER_CONNECTING;
+		slot->state_since = GetCurrentTimestamp();
+		slot->phase = ROUND_IDLE;
+		slot->ncopy = 0;
+		slot->source_uuid[0] = '\0';
+		before_shmem_exit(detach, (Datum) 0);
+	}
+	LWLockRelease(Capstan->lock);
+	return mine;
+}
+
+static void
+check_extension(void)
+{
+	if (!OidIsValid(get_extension_oid("capstan", true)))
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_EXTENSION),
+				 errmsg("extension capstan is not installed in this database any more")));
+}
+
+/* Definition, source options, tables; false if the pipeline should not run after all. */
+static bool
+load_pipeline(PipelineRun *run)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	List	   *tables;
+	ListCell   *cell;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	check_extension();
+	MemoryContextSwitchTo(run->stream_context);
+	run->pipeline = capstan_meta_pipeline_by_id(MyArgs.pipeline_id);
+	if (run->pipeline == NULL || !run->pipeline->run || run->pipeline->halted_by != 0)
+	{
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+		MemoryContextSwitchTo(caller);
+		return false;
+	}
+	run->options = capstan_server_options(run->pipeline->server, run->pipeline->owner);
+	tables = capstan_meta_tables(run->pipeline->id);
+	foreach(cell, tables)
+	{
+		PipelineTable *info = lfirst(cell);
+		ApplyTable *table = capstan_apply_table_create(info, run->pipeline->owner, run->pipeline->policies, run->stream_context);
+
+		run->tables = lappend(run->tables, table);
+		if (!table->copied)
+			run->copying = true;
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(caller);
+	return true;
+}
+
+/* Settings of the source that the stream rests on; on every connect. */
+static void
+check_source(SourceConn *conn)
+{
+	static const struct
+	{
+		const char *variable;
+		const char *wanted;
+		const char *fix;
+	}			checks[] = {
+		{"gtid_mode", "ON", "Set gtid_mode step by step to ON on the source."},
+		{"log_bin", "1", "Start the source with --log-bin."},
+		{"binlog_format", "ROW", "SET PERSIST binlog_format = 'ROW';"},
+		{"binlog_row_image", "FULL", "SET PERSIST binlog_row_image = 'FULL';"},
+		{"binlog_row_metadata", "FULL", "SET PERSIST binlog_row_metadata = 'FULL';"},
+	};
+
+	for (int i = 0; i < (int) lengthof(checks); i++)
+	{
+		char	   *found = capstan_wire_query_value(conn, psprintf("SELECT @@GLOBAL.%s", checks[i].variable));
+
+		if (found == NULL || pg_strcasecmp(found, checks[i].wanted) != 0)
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
+					 errmsg("%s is %s on the source", checks[i].variable, found == NULL ? "not set" : found),
+					 errdetail("capstan needs %s.", checks[i].wanted),
+					 errhint("%s", checks[i].fix)));
+	}
+}
+
+static GtidSet *
+query_gtid_set(SourceConn *conn, const char *variable)
+{
+	char	   *text = capstan_wire_query_value(conn, psprintf("SELECT @@GLOBAL.%s", variable));
+	CapstanError error;
+	GtidSet    *set;
+
+	if (text == NULL)
+		text = "";
+	set = capstan_gtidset_parse(text, strlen(text), &error);
+	if (set == NULL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
+				 errmsg("the source's %s is not a GTID set: %s", variable, error.message)));
+	return set;
+}
+
+static char *
+gtid_text(const GtidSet *set)
+{
+	StrBuf		buf;
+
+	capstan_strbuf_init(&buf);
+	capstan_gtidset_format(set, &buf);
+	return buf.data == NULL ? "" : buf.data;
+}
+
+/*
+ * The position: from the catalog, or, at the first start, what the source has executed now.  Then: nothing
+ * applied that the source does not know, nothing needed that it has purged.
+ */
+static void
+find_position(PipelineRun *run, SourceConn *conn)
+{
+	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
+	char		stored_uuid[37];
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), AHEAD_GRACE_MS);
+	GtidSet    *purged;
+
+	strlcpy(run->source_uuid, capstan_wire_server_uuid(conn), sizeof(run->source_uuid));
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(run->stream_context);
+	run->applied = capstan_meta_load_progress(run->pipeline->id, stored_uuid);
+	if (run->applied == NULL)
+	{
+		run->applied = query_gtid_set(conn, "gtid_executed");
+		capstan_meta_init_progress(run->pipeline->id, gtid_text(run->applied), run->source_uuid);
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(run->stream_context);
+
+	for (;;)
+	{
+		GtidSet    *executed = query_gtid_set(conn, "gtid_executed");
+		GtidSet    *ahead;
+
+		if (capstan_gtidset_contains_set(executed, run->applied))
+			break;
+		ahead = capstan_gtidset_subtract(run->applied, executed);
+		if (GetCurrentTimestamp() >= deadline)
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_POSITION_AHEAD),
+					 errmsg("transactions were applied that the source does not have"),
+					 errdetail("Source %s lacks %s.", run->source_uuid, gtid_text(ahead)),
+					 errhint("The source was reset, rebuilt, or is another server that lags or lost transactions. Wait for it to catch up and start the "
+							 "pipeline again; if it lost them for good, drop the pipeline and create it again.")));
+		capstan_gtidset_free(executed);
+		capstan_gtidset_free(ahead);
+		capstan_process_wait(AHEAD_POLL_MS, CAPSTAN_WAIT_STREAM);
+	}
+	purged = query_gtid_set(conn, "gtid_purged");
+	if (!capstan_gtidset_contains_set(run->applied, purged))
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_GTIDS_PURGED),
+				 errmsg("the source has purged transactions that were not applied yet"),
+				 errdetail("Missing: %s.", gtid_text(capstan_gtidset_subtract(purged, run->applied))),
+				 errhint("They cannot be streamed any more: drop the pipeline and create it again with truncate_target => true. Keep binary logs "
+						 "for longer by binlog_expire_logs_seconds on the source.")));
+	capstan_gtidset_free(purged);
+	MemoryContextSwitchTo(caller);
+}
+
+static void
+log_start(PipelineRun *run, SourceConn *conn)
+{
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": connected to %s, server %s, MySQL %s", run->pipeline->name,
+					capstan_wire_host(conn), run->source_uuid, capstan_wire_server_version(conn))));
+}
+
+static void
+open_stream(PipelineRun *run)
+{
+	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
+	SourceConn *conn = capstan_wire_connect(run->options, psprintf("stream %s", run->pipeline->name));
+
+	check_source(conn);
+	find_position(run, conn);
+	log_start(run, conn);
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	strlcpy(run->slot->source_uuid, run->source_uuid, sizeof(run->slot->source_uuid));
+	LWLockRelease(Capstan->lock);
+
+	run->stream = capstan_binlogstream_open(conn, run->applied, 0, run->pipeline->replica_uuid, capstan_heartbeat);
+	MemoryContextSwitchTo(caller);
+}
+
+/* The first event came: the connection works, earlier retries are over. */
+static void
+announce(PipelineRun *run)
+{
+	run->announced = true;
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	run->slot->failures = 0;
+	LWLockRelease(Capstan->lock);
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	capstan_meta_resolve_incidents(run->pipeline->name, "retry", "the pipeline goes on");
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(run->event_context);
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": streaming", run->pipeline->name)));
+}
+
+static void
+stream_forever(PipelineRun *run)
+{
+	for (;;)
+	{
+		const uint8_t *data;
+		size_t		length;
+		bool		waiting;
+
+		Assert(CurrentMemoryContext == run->event_context);
+		capstan_process_check_interrupts();
+		waiting = capstan_binlogstream_pending(run->stream);
+		if (!run->in_transaction)
+		{
+			capstan_round_at_boundary(run);
+			capstan_stream_commit_if_due(run, waiting);
+			if (!waiting && !run->group_open)
+			{
+				capstan_binlogstream_wait(run->stream, capstan_heartbeat * 2, capstan_wait_event(CAPSTAN_WAIT_STREAM));
+				ResetLatch(MyLatch);
+			}
+		}
+		capstan_binlogstream_fetch(run->stream, &data, &length);
+		pg_atomic_fetch_add_u64(&run->slot->bytes, length);
+		pg_atomic_write_u64(&run->slot->last_event_us, (uint64) GetCurrentTimestamp());
+		capstan_stream_event(run, data, length);
+		MemoryContextReset(run->event_context);
+		if (!run->announced)
+			announce(run);
+	}
+}
+
+static void
+run_pipeline(void)
+{
+	PipelineRun *run;
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "capstan stream", ALLOCSET_DEFAULT_SIZES);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PREDECESSOR_WAIT_MS);
+
+	MemoryContextSwitchTo(context);
+	run = palloc0(sizeof(PipelineRun));
+	run->stream_context = context;
+	run->event_context = AllocSetContextCreate(context, "capstan event", ALLOCSET_DEFAULT_SIZES);
+	run->row_context = AllocSetContextCreate(context, "capstan row", ALLOCSET_DEFAULT_SIZES);
+	run->slot = MySlot;
+
+	while (!capstan_lock_pipeline_worker(MyArgs.pipeline_id))
+	{
+		if (GetCurrentTimestamp() > deadline)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("another worker of the pipeline is still running")));
+		capstan_process_wait(50, CAPSTAN_WAIT_STREAM);
+	}
+	if (!load_pipeline(run))
+		return;
+	SetConfigOption("synchronous_commit", GetConfigOption("capstan.synchronous_commit", false, false), PGC_SUSET, PGC_S_OVERRIDE);
+	capstan_process_set_title("pipeline", run->pipeline->name, -1);
+	capstan_lock_wait_for_copy_workers(MyArgs.pipeline_id);
+
+	MemoryContextSwitchTo(run->event_context);
+	capstan_stream_init(run);
+	open_stream(run);
+	set_state(run->slot, run->copying ? WORKER_SNAPSHOT : WORKER_STREAMING);
+	if (run->copying)
+		capstan_round_start_workers(run);
+	stream_forever(run);
+}
+
+void
+capstan_pipeline_main(Datum main_arg)
+{
+	memcpy(&MyArgs, MyBgworkerEntry->bgw_extra, sizeof(MyArgs));
+	if (!attach(DatumGetInt32(main_arg)))
+		proc_exit(0);
+	capstan_process_connect(MyArgs.database, MyArgs.owner);
+	capstan_apply_init();
+
+	PG_TRY();
+	{
+		run_pipeline();
+	}
+	PG_CATCH();
+	{
+		capstan_failure_record(MySlot, MyArgs.pipeline_id, true);
+		proc_exit(1);
+	}
+	PG_END_TRY();
+
+	/* not to run after all: the launcher must not try again by itself */
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	MySlot->wanted = false;
+	LWLockRelease(Capstan->lock);
+	proc_exit(0);
+}

@@ -1,0 +1,92 @@
+/*
+ * pipelineworker.h
+ *		What the files of the pipeline worker share: the running pipeline.
+ *
+ *	 pipelineworker.c	start: slot, catalog, source, position; main loop; end
+ *	 stream.c			one event after the other: source transactions, groups, commit
+ *	 roundgate.c		the worker's side of snapshot rounds
+ */
+#ifndef CAPSTAN_PIPELINEWORKER_H
+#define CAPSTAN_PIPELINEWORKER_H
+
+#include "postmaster/bgworker.h"
+#include "utils/hsearch.h"
+
+#include "apply/apply.h"
+#include "base/gtidset.h"
+#include "binlog/binlog.h"
+#include "binlog/statement.h"
+#include "meta/meta.h"
+#include "wire/binlogstream.h"
+#include "worker/internal.h"
+
+typedef struct PipelineRun
+{
+	/* Lives as long as the worker. */
+	MemoryContext stream_context;	/* decoder, GTID sets, tables */
+	MemoryContext event_context;	/* reset after each event */
+	MemoryContext row_context;	/* reset after each row change */
+	PipelineSlot *slot;
+	Pipeline   *pipeline;
+	SourceOptions *options;
+	BinlogStream *stream;
+	BinlogDecoder *decoder;
+	char		source_uuid[37];
+	List	   *tables;			/* of ApplyTable */
+	HTAB	   *tables_by_name;
+	HTAB	   *tables_by_id;	/* the stream's table ids */
+	HTAB	   *schemas;		/* that hold captured tables */
+
+	/* Position: what was applied in memory, committed or in the open group. */
+	GtidSet    *applied;
+	StrBuf		applied_text;
+	bool		progress_dirty; /* applied is ahead of the catalog */
+	bool		counters_dirty;
+	TimestampTz progress_saved_at;
+	uint64		commit_us;		/* source commit time of the last applied transaction */
+
+	/* Source transaction. */
+	bool		in_transaction; /* between GTID and the group's end */
+	bool		begun;			/* after its BEGIN */
+	bool		has_rows;		/* of captured tables */
+	Gtid		gtid;
+	uint64		gtid_commit_us;
+
+	/* Group: the open Postgres transaction. */
+	bool		group_open;
+	int64		group_rows;
+	int64		group_bytes;
+	int64		group_transactions;
+	TimestampTz group_started_at;
+	bool		announced;		/* "streaming" was logged, failures reset */
+
+	/* Snapshot round: what is still missing before the stream has reached it. */
+	int64		round;
+	GtidSet    *needed;			/* NULL: no round waits */
+	char	   *round_set;
+	BackgroundWorkerHandle *copy_handles[CAPSTAN_MAX_COPY_WORKERS];
+	int			ncopy;
+	bool		copying;		/* some table is not copied yet */
+} PipelineRun;
+
+/* stream.c */
+extern void capstan_stream_init(PipelineRun *run);
+/* Decodes and applies one raw event. */
+extern void capstan_stream_event(PipelineRun *run, const uint8_t *data, size_t length);
+/* At a boundary: commits the group if it is time, or must. */
+extern void capstan_stream_commit_if_due(PipelineRun *run, bool more_waiting);
+/* Commits the open group, if there is one. */
+extern void capstan_stream_commit(PipelineRun *run);
+/* Opens the group's transaction if it is not open. */
+extern void capstan_stream_begin(PipelineRun *run);
+
+/* roundgate.c */
+extern void capstan_round_start_workers(PipelineRun *run);
+/* At a boundary: if a round waits and the stream has reached it, stands still until it is copied. */
+extern void capstan_round_at_boundary(PipelineRun *run);
+/* A transaction was applied. */
+extern void capstan_round_note(PipelineRun *run, const Gtid *gtid);
+/* Copied ranges into memory; tables all of whose ranges are copied become `streaming`. */
+extern void capstan_round_load_ranges(PipelineRun *run, ApplyTable *table);
+
+#endif

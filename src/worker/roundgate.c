@@ -1,0 +1,333 @@
+/*
+ * roundgate.c
+ *		The pipeline worker's side of snapshot rounds: stand still exactly at G.
+ *
+ * The other side, which plans rounds, takes locks and copies, is coordinator.c and
+ * copyworker.c.  A round's steps (RoundPhase in shmem.h) and who moves it on:
+ *
+ *	 coordinator	IDLE/FINISHED -> PREPARE -> OPEN_VIEWS -> VIEWS_OPEN
+ *	 pipeline worker	VIEWS_OPEN -> COPY		at the first boundary where G is in the applied set
+ *	 pipeline worker	COPY -> FINISHED		when every copy worker has committed its ranges
+ *
+ * Why it is exact
+ * ---------------
+ * For a table T of the round let G be the GTID set that the coordinator read, and V the views that the copy
+ * workers opened, both while a lock kept writers of T out.
+ *
+ * (1) V holds exactly the changes of T that are in G.  A transaction that changed T holds T's metadata
+ *	   lock from before its first change until after its engine commit and after its
+ *	   GTID entered gtid_executed.  The table lock excludes that.  So each one was, when the lock
+ *	   was granted, either complete in both senses (visible to V, member of G), or will touch T only after
+ *	   the unlock (not visible to V, not in G).
+ *
+ * (2) In the source's binary log all of G stands before any change of T that is not in G: members of G were
+ *	   flushed to the log before G was read, the others begin to change T after the unlock.
+ *
+ * (3) The stream reads in log order and stops here, at the first boundary at which the applied set P
+ *	   contains G.  Then P holds every change of T that is in G, and none that is not: such a change stands
+ *	   in the log after all of G (2), so an earlier boundary would have had P contain G already.
+ *	   (A change of T received before G was read cannot be outside of G: it was flushed, hence begun, before
+ *	   the lock was granted, hence complete.)
+ *
+ * So while the stream stands still the copied part of the target table is T at G, the rows that are
+ * written are T at G, and the next change of T in the stream is the first one after G: no gap, no repetition.
+ * P may hold transactions outside of G that do not touch T; they do no harm.
+ *
+ * (2) and (3) speak of one server's log: stream, lock and views must show the same server_uuid.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "errcodes.h"
+#include "worker/pipelineworker.h"
+
+/* How often the copy workers are looked after while the stream runs. */
+#define COPY_WORKER_CHECK_MS 500
+
+static void
+begin_catalog(PipelineRun *run)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(run->event_context);
+}
+
+static void
+commit_catalog(PipelineRun *run)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(run->event_context);
+}
+
+void
+capstan_round_load_ranges(PipelineRun *run, ApplyTable *table)
+{
+	capstan_apply_set_ranges(table, capstan_meta_ranges(table->info->id, table->info->generation));
+}
+
+/* After ranges of the table were committed: fewer and larger ones, and perhaps the table is complete. */
+static void
+settle_table(ApplyTable *table)
+{
+	List	   *ranges;
+
+	capstan_meta_merge_ranges(table->info->id, table->info->generation);
+	ranges = capstan_meta_ranges(table->info->id, table->info->generation);
+	if (list_length(ranges) == 1)
+	{
+		CopyRange  *range = linitial(ranges);
+
+		if (range->copied && range->low == NULL && range->high == NULL)
+		{
+			capstan_meta_set_table_state(table->info->id, "streaming");
+			table->copied = true;
+		}
+	}
+	if (!table->copied && table->info->key_ordered && table->map != NULL)
+		capstan_apply_set_ranges(table, ranges);
+}
+
+/* Are there still tables to be copied? */
+static void
+note_progress(PipelineRun *run)
+{
+	ListCell   *cell;
+
+	run->copying = false;
+	foreach(cell, run->tables)
+		if (!((ApplyTable *) lfirst(cell))->copied)
+			run->copying = true;
+	if (run->copying)
+		return;
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	run->slot->state = WORKER_STREAMING;
+	run->slot->state_since = GetCurrentTimestamp();
+	LWLockRelease(Capstan->lock);
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": snapshot complete, %d tables", run->pipeline->name, list_length(run->tables))));
+}
+
+static bool
+start_copy_worker(PipelineRun *run, int index)
+{
+	BackgroundWorker worker;
+	WorkerArgs	args = MyArgs;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_notify_pid = MyProcPid;
+	worker.bgw_main_arg = Int32GetDatum((int32) (run->slot - Capstan->slots));
+	strlcpy(worker.bgw_library_name, "capstan", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "capstan_copy_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_type, "capstan copy", sizeof(worker.bgw_type));
+	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "capstan copy \"%s\" %d", NameStr(run->slot->name), index + 1);
+	args.generation = run->slot->run_id;
+	args.copy_index = index;
+	memcpy(worker.bgw_extra, &args, sizeof(args));
+	return RegisterDynamicBackgroundWorker(&worker, &run->copy_handles[index]);
+}
+
+void
+capstan_round_start_workers(PipelineRun *run)
+{
+	MemoryContext caller;
+	ListCell   *cell;
+	int			started = 1;
+
+	/* what an earlier run committed and did not live to settle */
+	begin_catalog(run);
+	foreach(cell, run->tables)
+	{
+		ApplyTable *table = lfirst(cell);
+
+		if (strcmp(table->info->state, "copying") == 0)
+			settle_table(table);
+	}
+	commit_catalog(run);
+	note_progress(run);
+	if (!run->copying)
+		return;
+
+	/* the coordinator, number 0, comes last: it counts the others */
+	caller = MemoryContextSwitchTo(run->stream_context);
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	memset(run->slot->copy, 0, sizeof(run->slot->copy));
+	run->slot->phase = ROUND_IDLE;
+	LWLockRelease(Capstan->lock);
+	while (started < capstan_copy_workers && start_copy_worker(run, started))
+		started++;
+	if (started < capstan_copy_workers)
+		ereport(LOG,
+				(errmsg("capstan pipeline \"%s\": only %d of %d copy workers", run->pipeline->name, started, capstan_copy_workers),
+				 errhint("Increase max_worker_processes.")));
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	run->slot->ncopy = started;
+	LWLockRelease(Capstan->lock);
+	run->ncopy = started;
+	if (!start_copy_worker(run, 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no copy worker can be started"),
+				 errhint("Increase max_worker_processes and restart the server.")));
+	MemoryContextSwitchTo(caller);
+}
+
+/* A copy worker that ended although there is work left has failed: its own incident says why. */
+static void
+check_copy_workers(PipelineRun *run)
+{
+	for (int i = 0; i < run->ncopy; i++)
+	{
+		pid_t		pid;
+
+		if (GetBackgroundWorkerPid(run->copy_handles[i], &pid) == BGWH_STOPPED)
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_COPY_WORKER),
+					 errmsg("copy worker %d ended before the snapshot was complete", i + 1)));
+	}
+}
+
+static RoundPhase
+current_phase(PipelineRun *run, int64 *round)
+{
+	RoundPhase	phase;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	phase = run->slot->phase;
+	*round = run->slot->round;
+	LWLockRelease(Capstan->lock);
+	return phase;
+}
+
+static void
+set_phase(PipelineRun *run, RoundPhase phase)
+{
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	run->slot->phase = phase;
+	capstan_shmem_wake(run->slot);
+	LWLockRelease(Capstan->lock);
+}
+
+/* A round whose G we do not know yet: what is missing of it? */
+static void
+load_round(PipelineRun *run, int64 round)
+{
+	MemoryContext caller;
+	GtidSet    *set;
+	CapstanError error;
+	char	   *text;
+
+	capstan_stream_commit(run);
+	begin_catalog(run);
+	text = capstan_meta_load_round(run->pipeline->id, round);
+	commit_catalog(run);
+	if (text == NULL)
+		elog(ERROR, "snapshot round " INT64_FORMAT " has no GTID set", round);
+
+	caller = MemoryContextSwitchTo(run->stream_context);
+	set = capstan_gtidset_parse(text, strlen(text), &error);
+	if (set == NULL)
+		elog(ERROR, "GTID set of snapshot round " INT64_FORMAT " is broken: %s", round, error.message);
+	run->needed = capstan_gtidset_subtract(set, run->applied);
+	capstan_gtidset_free(set);
+	run->round = round;
+	MemoryContextSwitchTo(caller);
+}
+
+void
+capstan_round_note(PipelineRun *run, const Gtid *gtid)
+{
+	MemoryContext caller;
+
+	if (run->needed == NULL)
+		return;
+	caller = MemoryContextSwitchTo(run->stream_context);
+	capstan_gtidset_remove(run->needed, gtid);
+	MemoryContextSwitchTo(caller);
+}
+
+static bool
+all_copied(PipelineRun *run)
+{
+	bool		all = true;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	for (int i = 0; i < run->ncopy; i++)
+		if (run->slot->copy[i].step != COPY_DONE)
+			all = false;
+	LWLockRelease(Capstan->lock);
+	return all;
+}
+
+/* The stream stands at G: let the ranges be written, and take note of them. */
+static void
+copy_round(PipelineRun *run)
+{
+	ListCell   *cell;
+	List	   *ids;
+
+	capstan_gtidset_free(run->needed);
+	run->needed = NULL;
+	capstan_stream_commit(run);
+	pgstat_report_activity(STATE_IDLE, "standing still for a snapshot round");
+	set_phase(run, ROUND_COPY);
+	while (!all_copied(run))
+	{
+		check_copy_workers(run);
+		capstan_process_wait(COPY_WORKER_CHECK_MS, CAPSTAN_WAIT_ROUND);
+	}
+
+	begin_catalog(run);
+	ids = capstan_meta_tables_of_round(run->pipeline->id, run->round);
+	foreach(cell, ids)
+	{
+		ListCell   *other;
+
+		foreach(other, run->tables)
+		{
+			ApplyTable *table = lfirst(other);
+
+			if (table->info->id == *(int64 *) lfirst(cell))
+				settle_table(table);
+		}
+	}
+	commit_catalog(run);
+	note_progress(run);
+	set_phase(run, ROUND_FINISHED);
+}
+
+void
+capstan_round_at_boundary(PipelineRun *run)
+{
+	static TimestampTz checked_at = 0;
+	TimestampTz now;
+	int64		round;
+
+	if (!run->copying)
+		return;
+	Assert(!run->in_transaction);
+	if (current_phase(run, &round) == ROUND_VIEWS_OPEN)
+	{
+		if (run->needed == NULL)
+			load_round(run, round);
+		if (capstan_gtidset_is_empty(run->needed))
+			copy_round(run);
+		return;
+	}
+	now = GetCurrentTimestamp();
+	if (TimestampDifferenceExceeds(checked_at, now, COPY_WORKER_CHECK_MS))
+	{
+		checked_at = now;
+		check_copy_workers(run);
+	}
+}

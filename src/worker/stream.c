@@ -1,0 +1,705 @@
+/*
+ * stream.c
+ *		The stream: events made into source transactions, source transactions into groups.
+ *
+ * Called by the pipeline worker's main loop for each raw event.
+ *
+ *	 group		one Postgres transaction: whole source transactions, then one progress
+ *				update, then COMMIT.  Opened by the first row of a captured table.
+ *	 boundary	between two source transactions: the only place where a group is committed
+ *				and where a snapshot round may stop the stream.
+ *
+ *	 GTID -> [BEGIN -> TABLE_MAP, ROWS ... -> XID | COMMIT]		rows
+ *	 GTID -> QUERY												a statement of its own (DDL)
+ *
+ * Nothing is skipped because it is not understood: what is not known to be harmless is
+ * an ERROR, and the open group goes with it.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "errcodes.h"
+#include "worker/pipelineworker.h"
+
+/* Without rows to commit, the position is saved this often. */
+#define PROGRESS_INTERVAL_MS 1000
+/* An incident holds at most so much of a statement. */
+#define STATEMENT_KEPT 8192
+
+/* "schema\0table\0" cannot be a string key: the lengths go in front. */
+typedef struct TableKey
+{
+	char		text[2 * 64 * 4 + 8];
+} TableKey;
+
+typedef struct TableByName
+{
+	TableKey	key;
+	ApplyTable *table;
+} TableByName;
+
+typedef struct TableById
+{
+	uint64		table_id;
+	uint64		serial;			/* of the table map looked at */
+	ApplyTable *table;			/* NULL: not captured */
+} TableById;
+
+typedef struct SchemaEntry
+{
+	char		name[64 * 4 + 1];
+} SchemaEntry;
+
+static void handle_event(PipelineRun *run, const BinlogEvent *event);
+
+static void
+make_key(TableKey *key, const char *schema_name, const char *table_name)
+{
+	memset(key, 0, sizeof(*key));
+	snprintf(key->text, sizeof(key->text), "%zu:%s.%s", strlen(schema_name), schema_name, table_name);
+}
+
+static ApplyTable *
+find_table(PipelineRun *run, const char *schema_name, const char *table_name)
+{
+	TableKey	key;
+	TableByName *entry;
+
+	make_key(&key, schema_name, table_name);
+	entry = hash_search(run->tables_by_name, &key, HASH_FIND, NULL);
+	return entry == NULL ? NULL : entry->table;
+}
+
+static bool
+is_wanted(void *arg, const char *schema_name, const char *table_name)
+{
+	return find_table((PipelineRun *) arg, schema_name, table_name) != NULL;
+}
+
+void
+capstan_stream_init(PipelineRun *run)
+{
+	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
+	HASHCTL		control;
+	ListCell   *cell;
+
+	memset(&control, 0, sizeof(control));
+	control.keysize = sizeof(TableKey);
+	control.entrysize = sizeof(TableByName);
+	control.hcxt = run->stream_context;
+	run->tables_by_name = hash_create("capstan tables by name", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	control.keysize = sizeof(uint64);
+	control.entrysize = sizeof(TableById);
+	run->tables_by_id = hash_create("capstan tables by id", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	control.keysize = sizeof(SchemaEntry);
+	control.entrysize = sizeof(SchemaEntry);
+	run->schemas = hash_create("capstan schemas", 16, &control, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+
+	foreach(cell, run->tables)
+	{
+		ApplyTable *table = lfirst(cell);
+		TableKey	key;
+		TableByName *entry;
+
+		make_key(&key, table->info->source_schema, table->info->source_table);
+		entry = hash_search(run->tables_by_name, &key, HASH_ENTER, NULL);
+		entry->table = table;
+		(void) hash_search(run->schemas, table->info->source_schema, HASH_ENTER, NULL);
+	}
+	run->decoder = capstan_binlog_create();
+	capstan_binlog_reset(run->decoder, true);
+	capstan_binlog_set_wanted(run->decoder, is_wanted, run);
+	capstan_strbuf_init(&run->applied_text);
+	MemoryContextSwitchTo(caller);
+}
+
+static void
+raise_decoder_error(const CapstanError *error)
+{
+	ereport(ERROR,
+			(errcode(error->code == CAPSTAN_ERROR_CHECKSUM ? CAPSTAN_ERRCODE_CHECKSUM : CAPSTAN_ERRCODE_UNDECODABLE),
+			 errmsg("binary log event cannot be read: %s", error->message),
+			 error->code == CAPSTAN_ERROR_CHECKSUM ? 0 :
+			 errhint("Nothing of this transaction was applied. If the source is healthy, this is a fault of capstan: keep the binary log file and report it.")));
+}
+
+/* ---------------------------------------------------------------------
+ * Groups
+ * --------------------------------------------------------------------- */
+
+void
+capstan_stream_begin(PipelineRun *run)
+{
+	if (run->group_open)
+		return;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	/* plans and values of one change live in the row context; see apply_rows */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(run->event_context);
+	run->group_open = true;
+	run->group_rows = 0;
+	run->group_bytes = 0;
+	run->group_transactions = 0;
+	run->group_started_at = GetCurrentTimestamp();
+	pgstat_report_activity(STATE_RUNNING, "applying");
+}
+
+static void
+save_progress(PipelineRun *run)
+{
+	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
+
+	capstan_strbuf_reset(&run->applied_text);
+	capstan_gtidset_format(run->applied, &run->applied_text);
+	MemoryContextSwitchTo(caller);
+	capstan_meta_save_progress(run->pipeline->id, run->applied_text.data == NULL ? "" : run->applied_text.data,
+							   run->source_uuid, run->commit_us);
+}
+
+/* Surprises at once, the rest every second: a row of the catalog per table and group would cost more than the rows. */
+static void
+flush_counters(PipelineRun *run, bool all)
+{
+	ListCell   *cell;
+	bool		left = false;
+
+	if (!run->counters_dirty)
+		return;
+	foreach(cell, run->tables)
+	{
+		ApplyTable *table = lfirst(cell);
+
+		if (!table->dirty)
+			continue;
+		if (all || table->counters.missing > 0 || table->counters.existing > 0 ||
+			(table->map != NULL && (table->map->zero_dates_applied > 0 || table->map->nul_bytes_applied > 0)))
+			capstan_apply_flush_counters(table);
+		else
+			left = true;
+	}
+	run->counters_dirty = left;
+}
+
+static void
+publish(PipelineRun *run)
+{
+	pg_atomic_fetch_add_u64(&run->slot->transactions, run->group_transactions);
+	pg_atomic_fetch_add_u64(&run->slot->rows, run->group_rows);
+	pg_atomic_fetch_add_u64(&run->slot->commits, 1);
+	pg_atomic_write_u64(&run->slot->last_commit_source_us, run->commit_us);
+}
+
+void
+capstan_stream_commit(PipelineRun *run)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		interval_over = TimestampDifferenceExceeds(run->progress_saved_at, now, PROGRESS_INTERVAL_MS);
+
+	if (!run->group_open)
+		return;
+	Assert(!run->in_transaction);
+	flush_counters(run, interval_over);
+	save_progress(run);
+	PopActiveSnapshot();
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(run->event_context);
+	run->group_open = false;
+	run->progress_dirty = false;
+	if (interval_over)
+		run->progress_saved_at = now;
+	publish(run);
+	run->group_rows = 0;
+	run->group_transactions = 0;
+	pgstat_report_activity(STATE_IDLE, NULL);
+	pgstat_report_stat(false);
+}
+
+void
+capstan_stream_commit_if_due(PipelineRun *run, bool more_waiting)
+{
+	TimestampTz now;
+
+	if (run->group_open)
+	{
+		if (!more_waiting || run->group_rows >= capstan_group_rows ||
+			run->group_bytes >= (int64) capstan_group_bytes * 1024 ||
+			TimestampDifferenceExceeds(run->group_started_at, GetCurrentTimestamp(), capstan_group_time))
+			capstan_stream_commit(run);
+		return;
+	}
+	if (!run->progress_dirty && !run->counters_dirty)
+		return;
+
+	/* only transactions without rows of ours, or counters left: at the latest a second later */
+	now = GetCurrentTimestamp();
+	if (TimestampDifferenceExceeds(run->progress_saved_at, now, PROGRESS_INTERVAL_MS))
+	{
+		capstan_stream_begin(run);
+		capstan_stream_commit(run);
+	}
+}
+
+/* ---------------------------------------------------------------------
+ * Source transactions
+ * --------------------------------------------------------------------- */
+
+static void
+begin_transaction(PipelineRun *run, const BinlogEvent *event)
+{
+	if (run->in_transaction)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
+				 errmsg("a source transaction began before the one before it ended")));
+	if (capstan_gtidset_contains(run->applied, &event->u.gtid.gtid))
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
+				 errmsg("the source sent a transaction that was applied before"),
+				 errhint("The server reads another position than the one asked for; look for a proxy between capstan and the source.")));
+	run->in_transaction = true;
+	run->begun = false;
+	run->has_rows = false;
+	run->gtid = event->u.gtid.gtid;
+	run->gtid_commit_us = event->u.gtid.original_commit_us != 0 ?
+		event->u.gtid.original_commit_us : event->u.gtid.immediate_commit_us;
+	capstan_gtid_format(&run->gtid, MyPlace.gtid);
+	MyPlace.table[0] = '\0';
+}
+
+static void
+end_transaction(PipelineRun *run)
+{
+	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
+
+	if (!run->in_transaction)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
+				 errmsg("a source transaction ended that never began")));
+	capstan_gtidset_add(run->applied, &run->gtid);
+	MemoryContextSwitchTo(caller);
+	run->in_transaction = false;
+	run->progress_dirty = true;
+	run->commit_us = run->gtid_commit_us;
+	run->group_transactions++;
+	MyPlace.gtid[0] = '\0';
+	MyPlace.table[0] = '\0';
+	capstan_round_note(run, &run->gtid);
+}
+
+static void
+note_place(const char *schema_name, const char *table_name)
+{
+	snprintf(MyPlace.table, sizeof(MyPlace.table), "%s.%s", schema_name, table_name);
+}
+
+/* Text of the statement for the incident, in memory that outlives the failure. */
+static void
+note_statement(const BinlogEvent *event)
+{
+	size_t		length = Min(event->u.query.sql.length, STATEMENT_KEPT);
+
+	MyPlace.statement = MemoryContextAlloc(TopMemoryContext, length + 1);
+	memcpy(MyPlace.statement, event->u.query.sql.data, length);
+	MyPlace.statement[length] = '\0';
+	for (size_t i = 0; i < length; i++)
+		if (MyPlace.statement[i] == '\0')
+			MyPlace.statement[i] = ' ';
+	/* it may be in any character set, or cut within a character */
+	if (!pg_verifymbstr(MyPlace.statement, length, true))
+		for (size_t i = 0; i < length; i++)
+			if (IS_HIGHBIT_SET(MyPlace.statement[i]))
+				MyPlace.statement[i] = '?';
+}
+
+/* ---------------------------------------------------------------------
+ * Statements
+ * --------------------------------------------------------------------- */
+
+static const char *
+schema_of(const StatementTable *table, const char *default_schema)
+{
+	return table->schema_name != NULL ? table->schema_name : default_schema;
+}
+
+static void
+halt_for_statement(const BinlogEvent *event, const Statement *statement, const char *schema_name, const char *table_name)
+{
+	note_statement(event);
+	note_place(schema_name, table_name);
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_DDL),
+			 errmsg("%s on captured table %s.%s", statement->command[0] == '\0' ? "a statement" : statement->command,
+					schema_name, table_name),
+			 errhint("Following DDL is not supported yet: nothing of it was applied. Drop the pipeline, make the target table what it "
+					 "should be, and create the pipeline again.")));
+}
+
+/* Does a table or database statement touch what is captured? */
+static void
+check_ddl(PipelineRun *run, const BinlogEvent *event, const Statement *statement, const char *default_schema)
+{
+	if (statement->temporary)
+		return;
+	for (int i = 0; i < statement->ntables; i++)
+	{
+		const StatementTable *named = &statement->tables[i];
+		const char *schema_name = schema_of(named, default_schema);
+
+		if (named->table_name != NULL)
+		{
+			if (find_table(run, schema_name, named->table_name) != NULL)
+				halt_for_statement(event, statement, schema_name, named->table_name);
+		}
+		else if (statement->kind == STATEMENT_DATABASE_DDL &&
+				 hash_search(run->schemas, schema_name, HASH_FIND, NULL) != NULL)
+			halt_for_statement(event, statement, schema_name, "*");
+	}
+}
+
+static bool
+is_system_schema(const char *name)
+{
+	return strcmp(name, "mysql") == 0 || strcmp(name, "sys") == 0 ||
+		strcmp(name, "performance_schema") == 0 || strcmp(name, "information_schema") == 0;
+}
+
+/* Rows changed by a statement that was logged as such: never right, except in MySQL's own schemas. */
+static void
+check_dml(const BinlogEvent *event, const Statement *statement, const char *default_schema)
+{
+	bool		system = statement->ntables > 0;
+
+	for (int i = 0; i < statement->ntables; i++)
+		if (!is_system_schema(schema_of(&statement->tables[i], default_schema)))
+			system = false;
+	if (system)
+		return;
+	note_statement(event);
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_STATEMENT),
+			 errmsg("rows were changed by a statement that is in the binary log as text"),
+			 errdetail("A session of the source used binlog_format = STATEMENT or MIXED."),
+			 errhint("Keep sessions from changing binlog_format on the source. What the statement did is not known here: drop the "
+					 "pipeline and create it again with truncate_target => true.")));
+}
+
+/* Does the name occur in the text, in any case? */
+static bool
+mentions(const char *text, const char *name)
+{
+	size_t		length = strlen(name);
+
+	for (; *text != '\0'; text++)
+		if (pg_strncasecmp(text, name, length) == 0)
+			return true;
+	return false;
+}
+
+/* A statement that nobody knows: harmless only where nothing captured can be meant. */
+static void
+check_unknown(PipelineRun *run, const BinlogEvent *event, const char *default_schema)
+{
+	HASH_SEQ_STATUS status;
+	SchemaEntry *entry;
+	char	   *sql = pnstrdup(event->u.query.sql.data, event->u.query.sql.length);
+	bool		suspect = hash_search(run->schemas, default_schema, HASH_FIND, NULL) != NULL;
+
+	hash_seq_init(&status, run->schemas);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		if (mentions(sql, entry->name))
+			suspect = true;
+	if (!suspect && !run->begun)
+		return;
+	note_statement(event);
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_STATEMENT),
+			 errmsg("a statement in the binary log is not known"),
+			 errdetail("Default database \"%s\".", default_schema),
+			 errhint("capstan cannot tell whether it changes a captured table. capstan.incident holds its text.")));
+}
+
+static void
+handle_query(PipelineRun *run, const BinlogEvent *event)
+{
+	Statement	statement;
+	const char *default_schema = pnstrdup(event->u.query.schema.data, event->u.query.schema.length);
+	MemoryContext caller;
+
+	caller = MemoryContextSwitchTo(run->event_context);
+	capstan_statement_parse(event->u.query.sql.data, event->u.query.sql.length,
+							event->u.query.ansi_quotes, event->u.query.no_backslash_escapes, &statement);
+	MemoryContextSwitchTo(caller);
+
+	switch (statement.kind)
+	{
+		case STATEMENT_BEGIN:
+		case STATEMENT_XA_START:
+			run->begun = true;
+			return;
+		case STATEMENT_COMMIT:
+			end_transaction(run);
+			return;
+		case STATEMENT_SAVEPOINT:
+		case STATEMENT_ROLLBACK_TO:
+		case STATEMENT_XA_END:
+			return;
+		case STATEMENT_ROLLBACK:
+			if (run->has_rows)
+				ereport(ERROR,
+						(errcode(CAPSTAN_ERRCODE_STATEMENT),
+						 errmsg("a source transaction with rows of captured tables ends in ROLLBACK"),
+						 errdetail("It also changed tables without transactions, whose changes stay."),
+						 errhint("What of it counts cannot be told from the log: drop the pipeline and create it again with truncate_target => true.")));
+			end_transaction(run);
+			return;
+		case STATEMENT_XA_PREPARE:
+		case STATEMENT_XA_COMMIT:
+		case STATEMENT_XA_ROLLBACK:
+		case STATEMENT_HARMLESS:
+			break;
+		case STATEMENT_TABLE_DDL:
+		case STATEMENT_DATABASE_DDL:
+			check_ddl(run, event, &statement, default_schema);
+			break;
+		case STATEMENT_DML:
+			check_dml(event, &statement, default_schema);
+			break;
+		case STATEMENT_UNKNOWN:
+			check_unknown(run, event, default_schema);
+			break;
+	}
+	if (!run->begun)
+		end_transaction(run);
+}
+
+/* ---------------------------------------------------------------------
+ * Rows
+ * --------------------------------------------------------------------- */
+
+/* The captured table a table map speaks of, checked against what was captured; NULL: not captured. */
+static ApplyTable *
+table_of_map(PipelineRun *run, const SourceTable *source)
+{
+	bool		found;
+	TableById  *entry = hash_search(run->tables_by_id, &source->table_id, HASH_ENTER, &found);
+	StrBuf		signature;
+	ApplyTable *table;
+
+	if (found && entry->serial == source->serial)
+		return entry->table;
+
+	entry->serial = source->serial;
+	entry->table = table = find_table(run, source->schema_name, source->table_name);
+	if (table == NULL)
+		return NULL;
+	note_place(source->schema_name, source->table_name);
+	if (!source->has_names)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
+				 errmsg("the table map of %s has no column names", MyPlace.table),
+				 errdetail("binlog_row_metadata was not FULL when the change was logged."),
+				 errhint("SET PERSIST binlog_row_metadata = 'FULL'; then drop the pipeline and create it again with truncate_target => true.")));
+	capstan_strbuf_init(&signature);
+	capstan_source_table_signature(source, &signature);
+	if (strcmp(signature.data, table->info->definition) != 0)
+	{
+		entry->table = NULL;
+		entry->serial = 0;
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
+				 errmsg("source table %s is not what it was when it was captured", MyPlace.table),
+				 errdetail("Captured: %s. In the binary log now: %s.", table->info->definition, signature.data),
+				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
+	}
+	capstan_strbuf_free(&signature);
+	return table;
+}
+
+/* Map and plans, and for a table that is being copied its ranges. */
+static void
+open_table(PipelineRun *run, ApplyTable *table, const SourceTable *source)
+{
+	bool		was_valid = table->valid;
+
+	capstan_apply_table_open(table, source);
+	if (!was_valid && !table->copied && table->info->key_ordered)
+		capstan_round_load_ranges(run, table);
+}
+
+static void
+check_image(const BinlogEvent *event)
+{
+	if (event->u.rows.full_image)
+		return;
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_ROW_IMAGE),
+			 errmsg("a row of %s was logged without all of its columns", MyPlace.table),
+			 event->u.rows.partial_json ?
+			 errdetail("A session of the source used binlog_row_value_options = PARTIAL_JSON.") :
+			 errdetail("A session of the source used another binlog_row_image than FULL."),
+			 errhint("Keep sessions from changing these settings on the source; drop the pipeline and create it again with truncate_target => true.")));
+}
+
+static void
+handle_rows(PipelineRun *run, const BinlogEvent *event)
+{
+	const SourceTable *source = event->u.rows.table;
+	ApplyTable *table;
+	SourceChange change;
+	CapstanError error;
+	BinlogNext	next;
+
+	if (source == NULL)
+		return;
+	if (!run->begun)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
+				 errmsg("row event outside of a source transaction")));
+	table = table_of_map(run, source);
+	if (table == NULL)
+		return;
+	note_place(source->schema_name, source->table_name);
+	check_image(event);
+	run->has_rows = true;
+	capstan_stream_begin(run);
+	open_table(run, table, source);
+
+	MemoryContextSwitchTo(run->stream_context);
+	while ((next = capstan_binlog_next_change(run->decoder, &change, &error)) == BINLOG_CHANGE)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!table->valid)
+		{
+			MemoryContextSwitchTo(run->event_context);
+			open_table(run, table, source);
+		}
+		MemoryContextSwitchTo(run->row_context);
+		capstan_apply_change(table, &change);
+		MemoryContextReset(run->row_context);
+		MemoryContextSwitchTo(run->stream_context);
+		run->group_rows++;
+	}
+	MemoryContextSwitchTo(run->event_context);
+	if (next == BINLOG_ERROR)
+		raise_decoder_error(&error);
+	if (table->dirty)
+		run->counters_dirty = true;
+}
+
+/* A compressed transaction: its events one after the other. */
+static void
+handle_payload(PipelineRun *run)
+{
+	const uint8_t *data;
+	size_t		length;
+	CapstanError error;
+	int			rc;
+
+	for (;;)
+	{
+		BinlogEvent event;
+		bool		decoded;
+
+		MemoryContextSwitchTo(run->stream_context);
+		rc = capstan_binlog_payload_next(run->decoder, &data, &length, &error);
+		if (rc != 1)
+			break;
+		decoded = capstan_binlog_decode_inner(run->decoder, data, length, &event, &error);
+		MemoryContextSwitchTo(run->event_context);
+		if (!decoded)
+			raise_decoder_error(&error);
+		run->group_bytes += length;
+		handle_event(run, &event);
+		CHECK_FOR_INTERRUPTS();
+	}
+	MemoryContextSwitchTo(run->event_context);
+	if (rc < 0)
+		raise_decoder_error(&error);
+}
+
+/* ---------------------------------------------------------------------
+ * Events
+ * --------------------------------------------------------------------- */
+
+static void
+handle_event(PipelineRun *run, const BinlogEvent *event)
+{
+	switch (event->kind)
+	{
+		case BINLOG_GTID:
+			begin_transaction(run, event);
+			break;
+		case BINLOG_ANONYMOUS_GTID:
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
+					 errmsg("a source transaction has no GTID"),
+					 errhint("gtid_mode must be ON on the source, and have been ON for all that is streamed.")));
+			break;
+		case BINLOG_QUERY:
+			handle_query(run, event);
+			break;
+		case BINLOG_XID:
+			end_transaction(run);
+			break;
+		case BINLOG_XA_PREPARE:
+			if (!event->u.xa_prepare.one_phase && run->has_rows)
+				ereport(ERROR,
+						(errcode(CAPSTAN_ERRCODE_PREPARED_XA),
+						 errmsg("a prepared XA transaction changed captured tables"),
+						 errdetail("XA %.*s.", (int) event->u.xa_prepare.xid.length, event->u.xa_prepare.xid.data),
+						 errhint("XA transactions in two phases are not supported yet: nothing of it was applied.")));
+			end_transaction(run);
+			break;
+		case BINLOG_ROWS:
+			handle_rows(run, event);
+			break;
+		case BINLOG_PAYLOAD:
+			handle_payload(run);
+			break;
+		case BINLOG_INCIDENT:
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_LOST_EVENTS),
+					 errmsg("the source says that it lost events"),
+					 errdetail("Incident %u: %.*s", event->u.incident.number,
+							   (int) Min(event->u.incident.message.length, 500), event->u.incident.message.data),
+					 errhint("What was lost is not known: drop the pipeline and create it again with truncate_target => true.")));
+			break;
+		case BINLOG_IGNORED:
+		case BINLOG_FORMAT:
+		case BINLOG_ROTATE:
+		case BINLOG_TABLE_MAP:
+		case BINLOG_ROWS_QUERY:
+		case BINLOG_HEARTBEAT:
+		case BINLOG_PREVIOUS_GTIDS:
+		case BINLOG_STOP:
+			break;
+	}
+}
+
+void
+capstan_stream_event(PipelineRun *run, const uint8_t *data, size_t length)
+{
+	BinlogEvent event;
+	CapstanError error;
+	bool		decoded;
+
+	MemoryContextSwitchTo(run->stream_context);
+	decoded = capstan_binlog_decode(run->decoder, data, length, &event, &error);
+	MemoryContextSwitchTo(run->event_context);
+	if (!decoded)
+		raise_decoder_error(&error);
+	run->group_bytes += length;
+	handle_event(run, &event);
+}
