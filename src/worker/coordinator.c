@@ -19,6 +19,7 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -283,18 +284,17 @@ plan_round(CopyRun *run, RoundPlan *plan)
 	List	   *tables;
 	ListCell   *cell;
 	PipelineTable *next = NULL;
+	int			first;
 
 	memset(plan, 0, sizeof(*plan));
 	capstan_copy_begin_catalog(run);
 	tables = capstan_meta_tables(run->pipeline->id);
-	foreach(cell, tables)
+	for (first = 0; first < list_length(tables) && next == NULL; first++)
 	{
-		PipelineTable *table = lfirst(cell);
+		PipelineTable *table = list_nth(tables, first);
 
-		if (strcmp(table->state, "streaming") == 0)
-			continue;
-		next = table;
-		break;
+		if (strcmp(table->state, "streaming") != 0)
+			next = table;
 	}
 	if (next == NULL)
 	{
@@ -302,7 +302,7 @@ plan_round(CopyRun *run, RoundPlan *plan)
 		return false;
 	}
 	if (strcmp(next->state, "pending") == 0 && is_small(next))
-		plan_small(run, plan, tables, foreach_current_index(cell));
+		plan_small(run, plan, tables, first - 1);
 	else
 		plan_large(run, plan, next);
 	if (plan->ranges == NIL)
