@@ -46,8 +46,8 @@ typedef struct Statement
 	bool		creates_table;	/* CREATE TABLE (any form): tables[0] is the new one */
 	bool		temporary;		/* CREATE/DROP TEMPORARY TABLE */
 	int			ntables;
-	StatementTable *tables;		/* for TABLE_DDL and DML: every table the head names, RENAME's both sides, EXCHANGE's both, DML's
-								 * targets as far as they can be told */
+	StatementTable *tables;		/* for TABLE_DDL and DML: every table it changes, RENAME's both sides, EXCHANGE's both, DML's
+								 * targets as far as they can be told; not what CREATE TABLE .. LIKE or SELECT reads */
 	char	   *xid;			/* XA: the xid's text in canonical form X'..',X'..',n */
 	char		command[40];	/* "ALTER TABLE", "DROP TABLE": upper-case first words, for messages */
 } Statement;
@@ -55,5 +55,12 @@ typedef struct Statement
 /* ansi_quotes and no_backslash_escapes come from the session; pass false when not known. Memory from memory.h. */
 extern void capstan_statement_parse(const char *sql, size_t length, bool ansi_quotes, bool no_backslash_escapes, Statement *statement);
 extern void capstan_statement_free(Statement *statement);
+
+/*
+ * Can the statement be taken for utf-8?  A statement stands in the log in the client's character set, and so do the
+ * names in it; in some (gbk, sjis, big5) a byte of a character may look like a quote.  If this says false, convert
+ * the text to utf-8 before parsing it, or treat it as STATEMENT_UNKNOWN.
+ */
+extern bool capstan_statement_is_utf8(const char *sql, size_t length, uint16_t collation);
 
 #endif
