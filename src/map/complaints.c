@@ -16,7 +16,7 @@
 #include "map/internal.h"
 
 /* Appends the formatted text; the arguments are used up, so another turn needs a copy of them. */
-static char *
+static pg_attribute_printf(1, 0) char *
 format_complaint(const char *format, va_list args)
 {
 	StringInfoData buf;

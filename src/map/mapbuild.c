@@ -205,7 +205,7 @@ map_column(Complaints *complaints, ColumnMap *column, const SourceColumn *source
 	if (pair == NULL)
 	{
 		capstan_map_complain_target(complaints,
-									"Target column \"%s\" is of type %s; %s is converted to: %s. Change the column's type.",
+									"Target column \"%s\" is of type %s; MySQL's %s is converted to: %s. Change the column's type.",
 									source->name, format_type_with_typemod(attribute->atttypid, attribute->atttypmod),
 									capstan_typemap_source_type(source), capstan_typemap_accepted(source));
 		return false;
@@ -214,7 +214,7 @@ map_column(Complaints *complaints, ColumnMap *column, const SourceColumn *source
 	if (misfit != NULL)
 	{
 		capstan_map_complain_target(complaints,
-									"Target column \"%s\" of type %s %s. Change the column's type; the default for %s is %s.",
+									"Target column \"%s\" of type %s %s. Change the column's type; the default for MySQL's %s is %s.",
 									source->name, format_type_with_typemod(attribute->atttypid, attribute->atttypmod),
 									misfit, capstan_typemap_source_type(source), capstan_map_default_type(source));
 		return false;

@@ -3,6 +3,8 @@
 -- Why: a default that the type map itself refuses would make create_pipeline fail on its own table.
 -- Not here: values (values.sql).
 
+CREATE SCHEMA test_defaults;
+SET search_path = test_defaults, public;
 \set VERBOSITY terse
 SELECT default_types('
 	a tinyint; au tinyint unsigned; b smallint; bu smallint unsigned; c mediumint; cu mediumint unsigned;
@@ -14,7 +16,7 @@ SELECT default_types('
 	x tinytext; x2 text; x4 longtext; y enum(''a'',''b''); z set(''a'',''b'');
 	a1 binary(8); a2 varbinary(8); a3 blob; a4 longblob; a5 json; a6 geometry; a7 vector; a8 hyperloglog');
 
-SELECT ddl('id int unsigned key; v varchar(80) notnull; n datetime(3) notnull', 'public', 'plain');
+SELECT ddl('id int unsigned key; v varchar(80) notnull; n datetime(3) notnull', 'app', 'plain');
 
 -- Names: case kept, quoted where they must be, any character; no other name for a reserved one.
 SELECT ddl('`select` int; `YES` int; `sequence` int; `a.b` int; `with space` int; `quote"x` int; `Größe` int; `end\` int; k2 varchar(5) key; k1 char(5) key',
@@ -32,7 +34,7 @@ INSERT INTO everything_spec VALUES ('
 	v char(10); w varchar(80); w1 varchar(80) collate=latin1_swedish_ci; w2 varchar(80) collate=utf8mb3_general_ci; w0 char(0);
 	x tinytext; x2 text; x4 longtext; y enum(''a'',''b''); z set(''a'',''b'');
 	a1 binary(8); a2 varbinary(8); a3 blob; a4 longblob; a5 json');
-SELECT ddl(spec, 'public', 'everything') FROM everything_spec \gexec
+SELECT ddl(spec, 'test_defaults', 'everything') FROM everything_spec \gexec
 SELECT complaints(spec, 'everything') FROM everything_spec;
 SELECT attname, format_type(atttypid, atttypmod), attnotnull, collname
 FROM pg_attribute LEFT JOIN pg_collation c ON c.oid = attcollation
@@ -41,4 +43,4 @@ SELECT key_index(spec, 'everything') FROM everything_spec;
 
 -- What has no default type is refused before anything is created.
 \set VERBOSITY default
-SELECT ddl('id int key; g geometry; v vector; o hyperloglog', 'public', 't');
+SELECT ddl('id int key; g geometry; v vector; o hyperloglog', 'app', 't');

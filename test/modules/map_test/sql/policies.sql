@@ -2,7 +2,10 @@
 -- what the operator chose, and is counted; in a primary key nothing is substituted.
 -- Why: a NULL or a blank put in silently is a lie; in a key it makes two rows one.
 
+CREATE SCHEMA test_policies;
+SET search_path = test_policies, public;
 SET timezone = 'UTC';
+SET datestyle = 'ISO';
 \set VERBOSITY terse
 \pset null 'NULL'
 
