@@ -169,10 +169,15 @@ pg_psql()
 
 pg_destroy()
 {
-	local sockdir
+	local sockdir pid
 
 	[ -n "$1" ] && [ -d "$1" ] || return 0
-	! pg_running "$1" || pg_stop "$1" immediate || pg_kill "$1"
+	# Without pg_ctl: the programs may be gone already.
+	if pg_running "$1"; then
+		pid=$(pg_pid "$1")
+		kill -QUIT "$pid"
+		wait_gone "$pid" 20 || kill -KILL "$pid"
+	fi
 	sockdir=$(cat "$1/sockdir" 2>/dev/null)
 	[[ $sockdir != /tmp/capstan-pg.* ]] || rm -rf "$sockdir"
 	rm -rf "$1"
