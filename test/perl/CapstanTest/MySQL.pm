@@ -19,6 +19,9 @@ sub start
 	my ($class, %opt) = @_;
 	my $self = bless { options => $opt{options} // [] }, $class;
 
+	# Said at the very start of a script, where it can still be skipped.
+	plan(skip_all => 'needs a MySQL, and CAPSTAN_SKIP_MYSQL is set') if $ENV{CAPSTAN_SKIP_MYSQL};
+
 	$self->{dir} = CapstanTest::ctl('mysql_create', $opt{name} // 'mysql');
 	CapstanTest::register($self);
 	CapstanTest::ctl('mysql_start', $self->{dir}, $opt{port} // 0, @{ $self->{options} });
