@@ -366,8 +366,9 @@ SELECT
     g.applied,
     g.source_uuid,
     GREATEST(w.source_commit_time, g.source_commit_time) AS source_commit_time,
-    GREATEST(pg_catalog.clock_timestamp() - GREATEST(w.caught_up_at, w.source_commit_time, g.source_commit_time),
-             '0'::pg_catalog.interval) AS lag,
+    CASE WHEN k.known_until IS NOT NULL
+         THEN GREATEST(pg_catalog.clock_timestamp() - k.known_until, '0'::pg_catalog.interval)
+    END AS lag,
     w.transactions,
     w.rows_applied,
     w.commits,
@@ -390,6 +391,7 @@ SELECT
 FROM capstan.pipeline p
 LEFT JOIN capstan.pipeline_progress g ON g.pipeline_id = p.id
 LEFT JOIN capstan.worker_stats() w ON w.pipeline_id = p.id
+CROSS JOIN LATERAL (SELECT GREATEST(w.caught_up_at, w.source_commit_time, g.source_commit_time) AS known_until) k
 CROSS JOIN LATERAL (
     SELECT pg_catalog.count(*) AS tables,
            pg_catalog.count(*) FILTER (WHERE x.state = 'streaming') AS tables_copied,

@@ -116,9 +116,8 @@ raise_if_hopeless(const Waiter *waiter, const PipelineLook *look)
 				 message == NULL ? errmsg("pipeline \"%s\" is halted", name)
 				 : errmsg("pipeline \"%s\" is halted: %s", name, message),
 				 may_see && look->halt_detail != NULL ? errdetail_internal("%s", look->halt_detail) : 0,
-				 may_see && look->halt_hint != NULL
-				 ? errhint("%s\nThen: SELECT capstan.start_pipeline(%s);", look->halt_hint, quote_literal_cstr(name))
-				 : errhint("Its owner finds the reason in capstan.pipeline_status.")));
+				 may_see && look->halt_hint != NULL ? errhint("%s", look->halt_hint)
+				 : errhint("Its owner finds the reason in capstan.pipeline_status; capstan.start_pipeline() lets it try again.")));
 	}
 	if (!look->run)
 		ereport(ERROR,
