@@ -19,7 +19,7 @@
 extern GtidSet *sqlapi_gtidset_from_text(const char *text, size_t length);
 extern GtidSet *sqlapi_gtidset_from_datum(Datum value);
 
-/* rows.c: a materialized result of a set-returning function. */
+/* resultset.c: a materialized result of a set-returning function. */
 extern Tuplestorestate *sqlapi_begin_rows(FunctionCallInfo fcinfo, TupleDesc *tupdesc);
 
 /* rights.c */

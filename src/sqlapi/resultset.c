@@ -1,5 +1,5 @@
 /*
- * rows.c
+ * resultset.c
  *		Materialized results of set-returning functions, the same on every version.
  */
 #include "postgres.h"
