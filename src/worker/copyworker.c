@@ -51,8 +51,12 @@ void
 capstan_copy_set_step(CopyRun *run, CopyWorkerStep step)
 {
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
-	run->slot->copy[run->index].step = step;
-	capstan_shmem_wake(run->slot);
+	/* what belongs to an attempt that was given up must not count for the next one */
+	if (run->slot->round == run->round && run->slot->attempt == run->attempt)
+	{
+		run->slot->copy[run->index].step = step;
+		capstan_shmem_wake(run->slot);
+	}
 	LWLockRelease(Capstan->lock);
 }
 

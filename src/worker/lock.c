@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
@@ -29,8 +30,13 @@ capstan_lock_pipeline_worker(int64 pipeline_id)
 {
 	LOCKTAG		tag;
 
+	LockAcquireResult result;
+
 	make_tag(&tag, pipeline_id, TAG_WORKER);
-	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+	StartTransactionCommand();
+	result = LockAcquire(&tag, ExclusiveLock, true, true);
+	CommitTransactionCommand();
+	return result != LOCKACQUIRE_NOT_AVAIL;
 }
 
 void
@@ -39,8 +45,9 @@ capstan_lock_wait_for_copy_workers(int64 pipeline_id)
 	LOCKTAG		tag;
 
 	make_tag(&tag, pipeline_id, TAG_COPY);
-	(void) LockAcquire(&tag, ExclusiveLock, true, false);
-	LockRelease(&tag, ExclusiveLock, true);
+	StartTransactionCommand();
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	CommitTransactionCommand();
 }
 
 void
@@ -49,7 +56,9 @@ capstan_lock_copy_worker(int64 pipeline_id)
 	LOCKTAG		tag;
 
 	make_tag(&tag, pipeline_id, TAG_COPY);
+	StartTransactionCommand();
 	(void) LockAcquire(&tag, ShareLock, true, false);
+	CommitTransactionCommand();
 }
 
 void
