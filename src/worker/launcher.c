@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
@@ -33,6 +34,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/varlena.h"
 
@@ -43,6 +45,7 @@
 
 #define LAUNCHER_NAP_MS 10000
 #define START_RETRY_MS 1000
+#define OWNER_RETRY_MS 30000
 
 /* Handles of the pipeline workers started by this launcher, by slot. */
 static BackgroundWorkerHandle **handles;
@@ -243,6 +246,50 @@ start_worker(int index)
 	LWLockRelease(Capstan->lock);
 }
 
+/* Why a worker could not connect as this role; NULL if it can. */
+static const char *
+owner_problem(Oid owner)
+{
+	HeapTuple	tuple;
+	const char *problem = NULL;
+
+	StartTransactionCommand();
+	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(owner));
+	if (!HeapTupleIsValid(tuple))
+		problem = "its owner does not exist any more";
+	else
+	{
+		if (!((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin)
+			problem = "its owner is not permitted to log in";
+		ReleaseSysCache(tuple);
+	}
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(TopMemoryContext);
+	return problem;
+}
+
+/* The worker is due: start it, or put it off. */
+static void
+start_or_postpone(int index)
+{
+	PipelineSlot *slot = &Capstan->slots[index];
+	const char *problem = owner_problem(slot->owner);
+
+	if (problem == NULL)
+	{
+		start_worker(index);
+		return;
+	}
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": not started: %s", NameStr(slot->name), problem),
+			 errhint("Drop the pipeline and create it again as another role, or ALTER ROLE .. LOGIN.")));
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	slot->state = WORKER_RETRYING;
+	slot->last_sqlerrcode = ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
+	slot->restart_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), OWNER_RETRY_MS);
+	LWLockRelease(Capstan->lock);
+}
+
 /* Is a process of ours for the slot registered and not yet ended? */
 static bool
 has_process(int index)
@@ -301,7 +348,7 @@ look_after(int index)
 
 	if (start)
 	{
-		start_worker(index);
+		start_or_postpone(index);
 		nap = 100;
 	}
 	return nap;

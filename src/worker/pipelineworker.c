@@ -39,6 +39,8 @@
 #define AHEAD_POLL_MS 200
 /* How long the previous worker of this pipeline may need to go away. */
 #define PREDECESSOR_WAIT_MS 10000
+/* After an end by FATAL the next worker starts no earlier than so long after this one. */
+#define FATAL_RESTART_MS 1000
 
 PGDLLEXPORT void capstan_pipeline_main(Datum main_arg);
 
@@ -102,6 +104,8 @@ attach(int index)
 		slot->phase = ROUND_IDLE;
 		slot->ncopy = 0;
 		slot->source_uuid[0] = '\0';
+		/* for an end that leaves no trace in the slot (FATAL): not in a tight loop */
+		slot->restart_at = TimestampTzPlusMilliseconds(slot->state_since, FATAL_RESTART_MS);
 		before_shmem_exit(detach, (Datum) 0);
 	}
 	LWLockRelease(Capstan->lock);
