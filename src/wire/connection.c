@@ -1,0 +1,332 @@
+/*
+ * connection.c
+ *		Life of a connection to the source: waiting, closing, and what is known of it.
+ *
+ * connect.c opens it, query.c and the others use it.
+ *
+ * Ownership: a SourceConn lives in a memory context of its own, a child of the one current at
+ * connect time.  Deleting that context (capstan_wire_close, or the clean-up after an ERROR) runs the
+ * callback below, which closes the library's handle: no way out leaks a socket.
+ *
+ * Waiting: Connector/C asks a callback of ours whenever it would block, so every wait is one of
+ * Postgres' own, on latch and socket, and ends when the backend is told to stop.  Oracle's library
+ * blocks in its own poll(); there we wait before we let it read, where that is possible, and its
+ * read timeout bounds the rest.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "wire/internal.h"
+
+/* All open connections of this process, for the library's callbacks. */
+static dlist_head connections = DLIST_STATIC_INIT(connections);
+
+static void
+close_connection(void *arg)
+{
+	SourceConn *conn = arg;
+
+	if (conn->mysql != NULL)
+	{
+		conn->closing = true;
+		mysql_close(conn->mysql);
+		conn->mysql = NULL;
+		/* The library has cut the statement off from the connection, so this sends nothing and reads nothing. */
+		if (conn->stmt != NULL)
+			(void) mysql_stmt_close(conn->stmt);
+		conn->stmt = NULL;
+	}
+	if (conn->fd_reserved)
+	{
+		ReleaseExternalFD();
+		conn->fd_reserved = false;
+	}
+	dlist_delete(&conn->node);
+}
+
+SourceConn *
+capstan_wire_new_connection(const char *server_name)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "capstan source connection",
+												  ALLOCSET_SMALL_SIZES);
+	SourceConn *conn = MemoryContextAllocZero(context, sizeof(SourceConn));
+
+	conn->context = context;
+	conn->server_name = MemoryContextStrdup(context, server_name);
+	conn->host = MemoryContextStrdup(context, "");
+	conn->timeout_ms = -1;
+	conn->callback.func = close_connection;
+	conn->callback.arg = conn;
+	dlist_push_head(&connections, &conn->node);
+	MemoryContextRegisterResetCallback(context, &conn->callback);
+
+	if (!AcquireExternalFD())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not connect to source \"%s\": too many open files", server_name),
+				 errhint("Raise max_files_per_process, or the operating system's limit on open files.")));
+	conn->fd_reserved = true;
+	return conn;
+}
+
+void
+capstan_wire_close(SourceConn *conn)
+{
+	if (conn != NULL)
+		MemoryContextDelete(conn->context);
+}
+
+/* The connection's statement state is unknown or it is dead: nothing more may be sent. */
+void
+capstan_wire_mark_lost(SourceConn *conn)
+{
+	conn->busy = true;
+}
+
+void
+capstan_wire_cut(SourceConn *conn)
+{
+	conn->busy = true;
+	conn->closing = true;
+	(void) shutdown(capstan_wire_socket(conn), SHUT_RDWR);
+}
+
+void
+capstan_wire_check_idle(SourceConn *conn)
+{
+	if (conn->mysql == NULL || conn->busy || conn->cursor != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				 errmsg("the connection to source \"%s\" cannot be used", conn->server_name),
+				 errdetail("It was lost, or is in the middle of another statement.")));
+}
+
+/*
+ * Waits for the socket: 1 ready, 0 timed out, -1 told to stop.  Never raises for an interrupt that would end the
+ * statement, since the library's frames may be below us: the caller's error path does that.
+ */
+static int
+wait_socket(int fd, int socket_event, int timeout_ms)
+{
+	instr_time	start;
+	long		left = timeout_ms;
+
+	INSTR_TIME_SET_CURRENT(start);
+	for (;;)
+	{
+		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | socket_event;
+		int			rc;
+
+		if (InterruptPending && InterruptHoldoffCount == 0 && QueryCancelHoldoffCount == 0 && CritSectionCount == 0)
+		{
+			if (ProcDiePending || QueryCancelPending)
+				return -1;
+			CHECK_FOR_INTERRUPTS();
+		}
+		if (timeout_ms >= 0)
+			events |= WL_TIMEOUT;
+		rc = WaitLatchOrSocket(MyLatch, events, fd, left, COMPAT_WAIT_EXTENSION);
+		if (rc & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		if (rc & socket_event)
+			return 1;
+		if (timeout_ms >= 0)
+		{
+			instr_time	now;
+
+			INSTR_TIME_SET_CURRENT(now);
+			INSTR_TIME_SUBTRACT(now, start);
+			left = timeout_ms - (long) INSTR_TIME_GET_MILLISEC(now);
+			if (left <= 0)
+				return 0;
+		}
+	}
+}
+
+bool
+capstan_wire_wait_readable(SourceConn *conn, int timeout_ms)
+{
+	int			rc;
+
+	while ((rc = wait_socket(capstan_wire_socket(conn), WL_SOCKET_READABLE, timeout_ms)) < 0)
+		CHECK_FOR_INTERRUPTS();
+	return rc > 0;
+}
+
+#ifdef WIRE_CONNECTOR_C
+
+static SourceConn *
+find_connection(my_socket handle)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &connections)
+	{
+		SourceConn *conn = dlist_container(SourceConn, node, iter.cur);
+
+		if (conn->mysql != NULL && mysql_get_socket(conn->mysql) == handle)
+			return conn;
+	}
+	return NULL;
+}
+
+/* While a connection is being made the library does not know its socket yet. */
+static SourceConn *connecting = NULL;
+
+/* MARIADB_OPT_IO_WAIT.  The library's own timeout is milliseconds in some places and seconds in others: ours counts. */
+static int
+io_wait(my_socket handle, my_bool is_read, int timeout)
+{
+	SourceConn *conn = find_connection(handle);
+	int			rc;
+
+	if (conn == NULL)
+		conn = connecting;
+	if (conn == NULL || conn->closing)
+	{
+		errno = ETIMEDOUT;
+		return -1;
+	}
+	rc = wait_socket(handle, is_read ? WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE, conn->timeout_ms);
+	if (rc == 0)
+		errno = ETIMEDOUT;
+	else if (rc < 0)
+		errno = EINTR;
+	return rc;
+}
+
+/*
+ * The library's report of each read and write.  With TLS asked for and a server (or somebody in between) that does
+ * not offer it, Connector/C goes on in clear, and its caching_sha2_password plugin, which takes "asked for" for
+ * "has", would send the password as it is.  The first packet written in clear is either the
+ * request for TLS or an answer that holds no more than a scramble: the second kind is the last one.
+ */
+static void
+guard_clear_text(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
+{
+	if (mode == 1 && connecting != NULL && connecting->mysql == mysql && connecting->want_tls &&
+		mysql->net.pvio != NULL && mysql->net.pvio->ctls == NULL && (mysql->client_flag & CLIENT_SSL) == 0)
+	{
+		connecting->tls_refused = true;
+		(void) shutdown(mysql_get_socket(mysql), SHUT_RDWR);
+	}
+}
+
+/* Exported by the library, but in none of its headers. */
+extern int	ma_pvio_register_callback(my_bool add, void (*function) (int mode, MYSQL *mysql, const uchar *buffer, size_t length))
+			__attribute__((weak));
+
+void
+capstan_wire_hook_waits(SourceConn *conn)
+{
+	static bool guarded = false;
+
+	if (!guarded && conn->want_tls)
+	{
+		if (ma_pvio_register_callback == NULL || ma_pvio_register_callback(1, guard_clear_text) != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("this MySQL client library cannot be kept from sending a password in clear text"),
+					 errhint("Set the server option ssl_mode to disabled, or build capstan with another client library.")));
+		guarded = true;
+	}
+	mysql_optionsv(conn->mysql, MARIADB_OPT_IO_WAIT, (void *) io_wait);
+}
+
+void
+capstan_wire_begin_connecting(SourceConn *conn)
+{
+	connecting = conn;
+}
+
+void
+capstan_wire_end_connecting(SourceConn *conn)
+{
+	connecting = NULL;
+
+	/* Under TLS the library reads with SSL_read(), which on a blocking socket would not ask us to wait. */
+	if (conn->mysql != NULL && mysql_get_socket(conn->mysql) >= 0)
+	{
+		int			fd = mysql_get_socket(conn->mysql);
+		int			flags = fcntl(fd, F_GETFL);
+
+		if (flags >= 0)
+			(void) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	}
+}
+
+int
+capstan_wire_socket(SourceConn *conn)
+{
+	return mysql_get_socket(conn->mysql);
+}
+
+#else							/* Oracle's library */
+
+void
+capstan_wire_hook_waits(SourceConn *conn)
+{
+}
+
+void
+capstan_wire_begin_connecting(SourceConn *conn)
+{
+}
+
+void
+capstan_wire_end_connecting(SourceConn *conn)
+{
+}
+
+int
+capstan_wire_socket(SourceConn *conn)
+{
+	return (int) conn->mysql->net.fd;
+}
+
+#endif
+
+const char *
+capstan_wire_server_uuid(SourceConn *conn)
+{
+	return conn->uuid;
+}
+
+const char *
+capstan_wire_server_version(SourceConn *conn)
+{
+	return conn->version;
+}
+
+int
+capstan_wire_server_version_num(SourceConn *conn)
+{
+	return conn->version_num;
+}
+
+uint64_t
+capstan_wire_thread_id(SourceConn *conn)
+{
+	return conn->thread_id;
+}
+
+const char *
+capstan_wire_host(SourceConn *conn)
+{
+	return conn->host;
+}
+
+bool
+capstan_wire_is_tls(SourceConn *conn)
+{
+	return mysql_get_ssl_cipher(conn->mysql) != NULL;
+}

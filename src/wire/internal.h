@@ -1,0 +1,136 @@
+/*
+ * internal.h
+ *		What the files of wire/ share, and the one place that includes <mysql.h>.
+ *
+ * Two client libraries have this header: Oracle's libmysqlclient and MariaDB
+ * Connector/C.  WIRE_CONNECTOR_C tells which one it is.
+ */
+#ifndef CAPSTAN_WIRE_INTERNAL_H
+#define CAPSTAN_WIRE_INTERNAL_H
+
+/* postgres.h comes first, in the .c. */
+/* Connector/C declares lists with names that Postgres has, too; nothing here calls them. */
+#define list_add connector_list_add
+#define list_cons connector_list_cons
+#define list_delete connector_list_delete
+#define list_free connector_list_free
+#define list_length connector_list_length
+#define list_reverse connector_list_reverse
+#define list_walk connector_list_walk
+#include <mysql.h>
+#include <errmsg.h>
+#if defined(MARIADB_BASE_VERSION) || defined(MARIADB_PACKAGE_VERSION)
+#define WIRE_CONNECTOR_C 1
+#include <ma_pvio.h>
+#endif
+#undef list_add
+#undef list_cons
+#undef list_delete
+#undef list_free
+#undef list_length
+#undef list_reverse
+#undef list_walk
+
+#ifdef WIRE_CONNECTOR_C
+typedef my_bool WireBool;
+#else
+typedef bool WireBool;
+#endif
+
+#include "lib/ilist.h"
+#include "utils/palloc.h"
+
+#include "wire/wire.h"
+
+/* Server errors that are looked at by number: https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html */
+#define WIRE_ER_CON_COUNT					1040
+#define WIRE_ER_DBACCESS_DENIED				1044
+#define WIRE_ER_ACCESS_DENIED				1045
+#define WIRE_ER_BAD_DB						1049
+#define WIRE_ER_SERVER_SHUTDOWN				1053
+#define WIRE_ER_NORMAL_SHUTDOWN				1077
+#define WIRE_ER_HOST_IS_BLOCKED				1129
+#define WIRE_ER_HOST_NOT_PRIVILEGED			1130
+#define WIRE_ER_TABLEACCESS_DENIED			1142
+#define WIRE_ER_COLUMNACCESS_DENIED			1143
+#define WIRE_ER_NO_SUCH_TABLE				1146
+#define WIRE_ER_NET_ERROR_ON_WRITE			1160
+#define WIRE_ER_NEW_ABORTING_CONNECTION		1184
+#define WIRE_ER_TOO_MANY_USER_CONNECTIONS	1203
+#define WIRE_ER_LOCK_WAIT_TIMEOUT			1205
+#define WIRE_ER_LOCK_DEADLOCK				1213
+#define WIRE_ER_USER_LIMIT_REACHED			1226
+#define WIRE_ER_SPECIFIC_ACCESS_DENIED		1227
+#define WIRE_ER_MASTER_FATAL_READING_BINLOG	1236
+#define WIRE_ER_QUERY_INTERRUPTED			1317
+#define WIRE_ER_PROCACCESS_DENIED			1370
+#define WIRE_ER_MUST_CHANGE_PASSWORD		1820
+#define WIRE_ER_MUST_CHANGE_PASSWORD_LOGIN	1862
+#define WIRE_ER_ACCESS_DENIED_NO_PASSWORD	1698
+#define WIRE_ER_QUERY_TIMEOUT				3024
+#define WIRE_ER_ACCOUNT_LOCKED				3118
+#define WIRE_ER_SECURE_TRANSPORT_REQUIRED	3159
+#define WIRE_ER_SESSION_WAS_KILLED			3169
+#define WIRE_ER_LOCK_NOWAIT					3572
+#define WIRE_ER_CLIENT_INTERACTION_TIMEOUT	4031
+
+struct SourceConn
+{
+	MemoryContext context;		/* the connection's own; its deletion closes the connection */
+	MemoryContextCallback callback;
+	dlist_node	node;			/* in the list of this process' connections */
+	MYSQL	   *mysql;			/* NULL once closed */
+	struct SourceCursor *cursor;	/* the open one, or NULL; dangling while the context is being deleted */
+	MYSQL_STMT *stmt;			/* its statement */
+	bool		fd_reserved;	/* AcquireExternalFD() to be given back */
+	bool		want_tls;		/* not a byte of an authentication in clear */
+	bool		tls_refused;	/* want_tls, and the server does not offer it: cut off before authenticating */
+	bool		closing;		/* no more waiting */
+	bool		busy;			/* a statement is under way, or was left in the middle */
+	int			timeout_ms;		/* silence that means a dead connection; -1: none */
+
+	char	   *server_name;
+	char	   *host;			/* "host:port" */
+	char	   *uuid;
+	char	   *version;
+	int			version_num;
+	uint64		thread_id;
+};
+
+/* connection.c */
+
+/* A SourceConn without a handle, in its own context under the current one. */
+extern SourceConn *capstan_wire_new_connection(const char *server_name);
+/* Around mysql_real_connect(). */
+extern void capstan_wire_hook_waits(SourceConn *conn);
+extern void capstan_wire_begin_connecting(SourceConn *conn);
+extern void capstan_wire_end_connecting(SourceConn *conn);
+
+/* Raises if the connection is closed or in the middle of something. */
+extern void capstan_wire_check_idle(SourceConn *conn);
+/* Waits until the socket can be read, the connection's timeout at most; handles interrupts.  False: timed out. */
+extern bool capstan_wire_wait_readable(SourceConn *conn, int timeout_ms);
+extern void capstan_wire_mark_lost(SourceConn *conn);
+/* Ends all reading and writing, so that the library's clean-up does not wait for the rest of a result. */
+extern void capstan_wire_cut(SourceConn *conn);
+
+/* query.c */
+
+/* Calls the function for each row (row[j] NUL-terminated or NULL) of a result that is not kept in memory. */
+typedef void (*WireRowFunction) (void *arg, char **row);
+extern void capstan_wire_for_each_row(SourceConn *conn, const char *sql, WireRowFunction function, void *arg);
+
+/* wireerror.c */
+extern int	capstan_wire_sqlstate(unsigned int number, const char *message);
+/* Is the connection gone with this error? */
+extern bool capstan_wire_error_is_loss(unsigned int number);
+/* The library's text, valid in the database's encoding and free of values; palloc'd. */
+extern char *capstan_wire_error_text(unsigned int number, const char *message);
+extern const char *capstan_wire_error_hint(unsigned int number, const char *message);
+/* Raises what the library reports about the connection; action: "read from". */
+extern void capstan_wire_raise(SourceConn *conn, const char *action) pg_attribute_noreturn();
+extern void capstan_wire_raise_number(SourceConn *conn, const char *action, unsigned int number, const char *sqlstate,
+									  const char *message) pg_attribute_noreturn();
+extern void capstan_wire_raise_silent(SourceConn *conn, int timeout_ms) pg_attribute_noreturn();
+
+#endif

@@ -1,0 +1,513 @@
+/*
+ * introspect.c
+ *		What the source's information_schema says about tables, as SourceTables.
+ *
+ * The result must be the very SourceTable that binlog/ makes of a table map with FULL metadata, since both are
+ * compared by their signature (row.h).  Three things are not obvious:
+ *
+ * - The table map's primary key is the server's: without a PRIMARY KEY, the first UNIQUE key, in the order of
+ *   SHOW INDEX, whose columns are all NOT NULL and whole.
+ * - Labels of ENUM and SET are sent in the column's character set; information_schema has them in utf8mb3,
+ *   quoted.  The server itself is asked to convert them back (labels.c).
+ * - Invisible columns, also the one of a generated invisible primary key, are in the table map.
+ *
+ * The number of queries does not depend on the number of tables, but for tables that have two or more candidates for the
+ * key (one SHOW INDEX each) and for labels that need the server's conversion (one query for some hundreds).
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "base/collation.h"
+#include "wire/introspect.h"
+
+/* From this number of tables on, whole schemas are read and filtered here. */
+#define MAX_NAMED_TABLES 64
+
+/* Server-side text of a unique key while it is collected. */
+typedef struct KeyCandidate
+{
+	char	   *name;
+	bool		primary;
+	bool		usable;			/* NOT NULL, whole columns only */
+	bool		has_prefix;
+	int			ncolumns;
+	int			columns[16];	/* MySQL's limit for the columns of an index */
+} KeyCandidate;
+
+typedef struct TableBuild
+{
+	SourceTableInfo *info;
+	int			capacity;		/* of info->table.columns */
+	int			ncandidates;
+	KeyCandidate *candidates;
+} TableBuild;
+
+typedef struct Build
+{
+	SourceConn *conn;
+	int			ntables;
+	TableBuild *tables;			/* sorted by schema, name */
+	Labels	   *labels;
+	TableBuild *last;			/* rows of one table come together */
+} Build;
+
+static int
+compare_names(const char *schema_a, const char *table_a, const char *schema_b, const char *table_b)
+{
+	int			c = strcmp(schema_a, schema_b);
+
+	return c != 0 ? c : strcmp(table_a, table_b);
+}
+
+static int
+compare_builds(const void *a, const void *b)
+{
+	const SourceTable *ta = &((const TableBuild *) a)->info->table;
+	const SourceTable *tb = &((const TableBuild *) b)->info->table;
+
+	return compare_names(ta->schema_name, ta->table_name, tb->schema_name, tb->table_name);
+}
+
+/* NULL for a table that was not asked for. */
+static TableBuild *
+find_build(Build *build, const char *schema_name, const char *table_name)
+{
+	int			low = 0;
+	int			high = build->ntables;
+
+	if (build->last != NULL &&
+		compare_names(schema_name, table_name, build->last->info->table.schema_name,
+					  build->last->info->table.table_name) == 0)
+		return build->last;
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+		const SourceTable *table = &build->tables[middle].info->table;
+		int			c = compare_names(schema_name, table_name, table->schema_name, table->table_name);
+
+		if (c == 0)
+		{
+			build->last = &build->tables[middle];
+			return build->last;
+		}
+		if (c < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+static const struct
+{
+	const char *name;
+	SourceType	type;
+	uint8		length_bytes;
+}			type_names[] = {
+	{"tinyint", SOURCE_TINYINT, 0},
+	{"smallint", SOURCE_SMALLINT, 0},
+	{"mediumint", SOURCE_MEDIUMINT, 0},
+	{"int", SOURCE_INT, 0},
+	{"bigint", SOURCE_BIGINT, 0},
+	{"decimal", SOURCE_DECIMAL, 0},
+	{"float", SOURCE_FLOAT, 0},
+	{"double", SOURCE_DOUBLE, 0},
+	{"bit", SOURCE_BIT, 0},
+	{"date", SOURCE_DATE, 0},
+	{"datetime", SOURCE_DATETIME, 0},
+	{"timestamp", SOURCE_TIMESTAMP, 0},
+	{"time", SOURCE_TIME, 0},
+	{"year", SOURCE_YEAR, 0},
+	{"char", SOURCE_CHAR, 0},
+	{"varchar", SOURCE_VARCHAR, 0},
+	{"tinytext", SOURCE_TEXT, 1},
+	{"text", SOURCE_TEXT, 2},
+	{"mediumtext", SOURCE_TEXT, 3},
+	{"longtext", SOURCE_TEXT, 4},
+	{"binary", SOURCE_BINARY, 0},
+	{"varbinary", SOURCE_VARBINARY, 0},
+	{"tinyblob", SOURCE_BLOB, 1},
+	{"blob", SOURCE_BLOB, 2},
+	{"mediumblob", SOURCE_BLOB, 3},
+	{"longblob", SOURCE_BLOB, 4},
+	{"enum", SOURCE_ENUM, 0},
+	{"set", SOURCE_SET, 0},
+	{"json", SOURCE_JSON, 4},
+	{"geometry", SOURCE_GEOMETRY, 4},
+	{"point", SOURCE_GEOMETRY, 4},
+	{"linestring", SOURCE_GEOMETRY, 4},
+	{"polygon", SOURCE_GEOMETRY, 4},
+	{"multipoint", SOURCE_GEOMETRY, 4},
+	{"multilinestring", SOURCE_GEOMETRY, 4},
+	{"multipolygon", SOURCE_GEOMETRY, 4},
+	{"geomcollection", SOURCE_GEOMETRY, 4},
+	{"geometrycollection", SOURCE_GEOMETRY, 4},
+	{"vector", SOURCE_VECTOR, 4},
+};
+
+static int
+to_int(const char *text)
+{
+	return text != NULL ? atoi(text) : 0;
+}
+
+static uint16
+collation_id(Build *build, const char *name)
+{
+	uint16		id;
+
+	if (name == NULL)
+		return 63;
+	id = capstan_collation_id(name);
+
+	/* Servers before 8.0.29 call utf8mb3 utf8. */
+	if (id == 0 && strncmp(name, "utf8_", 5) == 0)
+	{
+		char	   *longer = psprintf("utf8mb3_%s", name + 5);
+
+		id = capstan_collation_id(longer);
+		pfree(longer);
+	}
+	if (id == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("collation \"%s\" of source \"%s\" is not known", name, build->conn->server_name)));
+	return id;
+}
+
+/* The columns of the query in read_columns. */
+enum
+{
+	COL_SCHEMA, COL_TABLE, COL_NAME, COL_TYPE, COL_FULL_TYPE, COL_NULLABLE, COL_OCTETS, COL_PRECISION, COL_SCALE,
+	COL_FRACTION, COL_COLLATION, COL_EXTRA, COL_GENERATION
+};
+
+static void
+set_type(Build *build, SourceColumn *column, char **row)
+{
+	bool		has_collation = false;
+
+	column->type = SOURCE_OTHER;
+	for (int i = 0; i < (int) lengthof(type_names); i++)
+	{
+		if (strcmp(type_names[i].name, row[COL_TYPE]) == 0)
+		{
+			column->type = type_names[i].type;
+			column->length_bytes = type_names[i].length_bytes;
+			break;
+		}
+	}
+	switch (column->type)
+	{
+		case SOURCE_DECIMAL:
+			column->precision = to_int(row[COL_PRECISION]);
+			column->scale = to_int(row[COL_SCALE]);
+			break;
+		case SOURCE_BIT:
+			column->precision = to_int(row[COL_PRECISION]);
+			break;
+		case SOURCE_DATETIME:
+		case SOURCE_TIMESTAMP:
+		case SOURCE_TIME:
+			column->scale = to_int(row[COL_FRACTION]);
+			break;
+		case SOURCE_CHAR:
+		case SOURCE_VARCHAR:
+		case SOURCE_BINARY:
+		case SOURCE_VARBINARY:
+			column->octets = to_int(row[COL_OCTETS]);
+			has_collation = true;
+			break;
+		case SOURCE_TEXT:
+		case SOURCE_BLOB:
+			has_collation = true;
+			break;
+		case SOURCE_ENUM:
+		case SOURCE_SET:
+			has_collation = true;
+			break;
+		case SOURCE_OTHER:
+			column->other_name = pstrdup(row[COL_FULL_TYPE] != NULL ? row[COL_FULL_TYPE] : row[COL_TYPE]);
+			break;
+		default:
+			break;
+	}
+	if (has_collation)
+		column->collation = collation_id(build, row[COL_COLLATION]);
+	if (column->type == SOURCE_ENUM || column->type == SOURCE_SET)
+		capstan_wire_labels_add(build->labels, column, row[COL_FULL_TYPE]);
+}
+
+static void
+add_column(void *arg, char **row)
+{
+	Build	   *build = arg;
+	TableBuild *t = find_build(build, row[COL_SCHEMA], row[COL_TABLE]);
+	SourceTable *table;
+	SourceColumn *column;
+	const char *extra = row[COL_EXTRA] != NULL ? row[COL_EXTRA] : "";
+
+	if (t == NULL)
+		return;
+	table = &t->info->table;
+	if (table->ncolumns == t->capacity)
+	{
+		/* Labels are filled in later, through pointers: the array may not move once it has any (see the count below). */
+		elog(ERROR, "table \"%s\".\"%s\" has more columns than were counted", table->schema_name, table->table_name);
+	}
+	column = &table->columns[table->ncolumns++];
+	column->name = pstrdup(row[COL_NAME]);
+	column->is_unsigned = row[COL_FULL_TYPE] != NULL && strstr(row[COL_FULL_TYPE], " unsigned") != NULL;
+	column->nullable = row[COL_NULLABLE] != NULL && strcmp(row[COL_NULLABLE], "YES") == 0;
+	column->generated = row[COL_GENERATION] != NULL && row[COL_GENERATION][0] != '\0';
+	column->invisible = strstr(extra, "INVISIBLE") != NULL;
+	set_type(build, column, row);
+	/* Labels may contain the word. */
+	switch (column->type)
+	{
+		case SOURCE_TINYINT:
+		case SOURCE_SMALLINT:
+		case SOURCE_MEDIUMINT:
+		case SOURCE_INT:
+		case SOURCE_BIGINT:
+		case SOURCE_DECIMAL:
+		case SOURCE_FLOAT:
+		case SOURCE_DOUBLE:
+			break;
+		default:
+			column->is_unsigned = false;
+			break;
+	}
+	if (column->type == SOURCE_OTHER)
+		t->info->has_unsupported = true;
+}
+
+static void
+count_column(void *arg, char **row)
+{
+	TableBuild *t = find_build(arg, row[0], row[1]);
+
+	if (t != NULL)
+	{
+		t->capacity = to_int(row[2]);
+		t->info->table.columns = palloc0(sizeof(SourceColumn) * Max(t->capacity, 1));
+	}
+}
+
+static int
+find_column(const SourceTable *table, const char *name)
+{
+	for (int i = 0; i < table->ncolumns; i++)
+		if (strcmp(table->columns[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+/* Does a prefix of this length hold the column's whole value?  The server then takes the key for a whole one. */
+static bool
+prefix_is_whole(const SourceColumn *column, int characters)
+{
+	int			width;
+
+	if ((column->type != SOURCE_BLOB && column->type != SOURCE_TEXT) || column->length_bytes != 1)
+		return false;
+	width = column->collation == 63 ? 1 : capstan_charset_max_bytes(capstan_collation_charset(column->collation));
+	return characters * width == 255;
+}
+
+/* One row of STATISTICS: a column of a unique key; rows of a key in order. */
+static void
+add_key_column(void *arg, char **row)
+{
+	TableBuild *t = find_build(arg, row[0], row[1]);
+	KeyCandidate *key = NULL;
+	int			c;
+
+	if (t == NULL)
+		return;
+	for (int i = 0; i < t->ncandidates; i++)
+		if (strcmp(t->candidates[i].name, row[2]) == 0)
+			key = &t->candidates[i];
+	if (key == NULL)
+	{
+		if (t->candidates == NULL)
+			t->candidates = palloc(sizeof(KeyCandidate));
+		else
+			t->candidates = repalloc(t->candidates, sizeof(KeyCandidate) * (t->ncandidates + 1));
+		key = &t->candidates[t->ncandidates++];
+		memset(key, 0, sizeof(KeyCandidate));
+		key->name = pstrdup(row[2]);
+		key->primary = strcmp(row[2], "PRIMARY") == 0;
+		key->usable = true;
+	}
+	/* No name: an expression. */
+	c = row[3] != NULL ? find_column(&t->info->table, row[3]) : -1;
+	if (c < 0 || key->ncolumns == (int) lengthof(key->columns))
+	{
+		key->usable = false;
+		return;
+	}
+	if (t->info->table.columns[c].nullable)
+		key->usable = false;
+	if (row[4] != NULL)
+	{
+		key->has_prefix = true;
+		if (!key->primary && !prefix_is_whole(&t->info->table.columns[c], to_int(row[4])))
+			key->usable = false;
+	}
+	key->columns[key->ncolumns++] = c;
+}
+
+/* Of several unique keys that could serve as primary key: the server's choice. */
+static KeyCandidate *
+first_candidate(Build *build, TableBuild *t)
+{
+	SourceTable *table = &t->info->table;
+	SourceResult *result = capstan_wire_query(build->conn,
+											  psprintf("SHOW INDEX FROM %s.%s",
+													   capstan_wire_quote_identifier(table->schema_name),
+													   capstan_wire_quote_identifier(table->table_name)));
+
+	/* Columns: Table, Non_unique, Key_name, ... */
+	for (int i = 0; i < result->nrows; i++)
+		for (int k = 0; k < t->ncandidates; k++)
+			if (result->ncolumns > 2 && result->rows[i][2] != NULL && t->candidates[k].usable &&
+				strcmp(t->candidates[k].name, result->rows[i][2]) == 0)
+				return &t->candidates[k];
+	return NULL;
+}
+
+static void
+choose_key(Build *build, TableBuild *t)
+{
+	SourceTable *table = &t->info->table;
+	KeyCandidate *chosen = NULL;
+	int			nusable = 0;
+
+	for (int i = 0; i < t->ncandidates; i++)
+	{
+		if (t->candidates[i].usable)
+		{
+			nusable++;
+			if (chosen == NULL || t->candidates[i].primary)
+				chosen = &t->candidates[i];
+		}
+	}
+	if (nusable > 1 && !chosen->primary)
+		chosen = first_candidate(build, t);
+	if (chosen == NULL)
+		return;
+	table->nkey = chosen->ncolumns;
+	table->key = palloc(sizeof(int) * chosen->ncolumns);
+	table->key_has_prefix = chosen->has_prefix;
+	for (int i = 0; i < chosen->ncolumns; i++)
+	{
+		table->key[i] = chosen->columns[i];
+		table->columns[chosen->columns[i]].in_key = true;
+	}
+}
+
+static void
+add_cascade(void *arg, char **row)
+{
+	TableBuild *t = find_build(arg, row[0], row[1]);
+
+	if (t != NULL && !t->info->cascade_child)
+	{
+		t->info->cascade_child = true;
+		t->info->cascade_constraint = pstrdup(row[2]);
+	}
+}
+
+/* A condition that holds for the tables at least; what is too many, find_build() leaves out. */
+static char *
+table_condition(Build *build, const char *schema_column, const char *table_column)
+{
+	StringInfoData sql;
+	const char *last = NULL;
+
+	initStringInfo(&sql);
+	if (build->ntables <= MAX_NAMED_TABLES)
+	{
+		for (int i = 0; i < build->ntables; i++)
+		{
+			const SourceTable *table = &build->tables[i].info->table;
+
+			appendStringInfo(&sql, "%s(%s = %s AND %s = %s)", i > 0 ? " OR " : "(",
+							 schema_column, capstan_wire_quote_literal(table->schema_name),
+							 table_column, capstan_wire_quote_literal(table->table_name));
+		}
+		appendStringInfoChar(&sql, ')');
+		return sql.data;
+	}
+	appendStringInfo(&sql, "%s IN (", schema_column);
+	for (int i = 0; i < build->ntables; i++)
+	{
+		const SourceTable *table = &build->tables[i].info->table;
+
+		if (last == NULL || strcmp(last, table->schema_name) != 0)
+			appendStringInfo(&sql, "%s%s", last == NULL ? "" : ", ", capstan_wire_quote_literal(table->schema_name));
+		last = table->schema_name;
+	}
+	appendStringInfoChar(&sql, ')');
+	return sql.data;
+}
+
+static void
+read_details(Build *build)
+{
+	char	   *condition = table_condition(build, "TABLE_SCHEMA", "TABLE_NAME");
+
+	capstan_wire_for_each_row(build->conn,
+							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COUNT(*) "
+									   "FROM information_schema.COLUMNS WHERE %s GROUP BY TABLE_SCHEMA, TABLE_NAME",
+									   condition),
+							  count_column, build);
+	capstan_wire_for_each_row(build->conn,
+							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, "
+									   "CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, "
+									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION "
+									   "FROM information_schema.COLUMNS WHERE %s "
+									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", condition),
+							  add_column, build);
+	capstan_wire_for_each_row(build->conn,
+							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART "
+									   "FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND %s "
+									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", condition),
+							  add_key_column, build);
+	for (int i = 0; i < build->ntables; i++)
+		choose_key(build, &build->tables[i]);
+
+	condition = table_condition(build, "CONSTRAINT_SCHEMA", "TABLE_NAME");
+	capstan_wire_for_each_row(build->conn,
+							  psprintf("SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME "
+									   "FROM information_schema.REFERENTIAL_CONSTRAINTS "
+									   "WHERE (UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR "
+									   "DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')) AND %s "
+									   "ORDER BY CONSTRAINT_NAME", condition),
+							  add_cascade, build);
+	capstan_wire_labels_finish(build->labels, build->conn);
+}
+
+void
+capstan_wire_fill_tables(SourceConn *conn, List *infos)
+{
+	Build		build = {0};
+	ListCell   *lc;
+
+	build.conn = conn;
+	build.labels = capstan_wire_labels_create();
+	build.tables = palloc0(sizeof(TableBuild) * Max(list_length(infos), 1));
+	foreach(lc, infos)
+	{
+		SourceTableInfo *info = lfirst(lc);
+
+		info->table.has_names = true;
+		build.tables[build.ntables++].info = info;
+	}
+	if (build.ntables == 0)
+		return;
+	qsort(build.tables, build.ntables, sizeof(TableBuild), compare_builds);
+	read_details(&build);
+}
