@@ -20,7 +20,7 @@ append_column(StringInfo out, const SourceColumn *column)
 	appendStringInfo(out, "\t%s %s", quote_identifier(column->name), capstan_map_default_type(column));
 	if (column->in_key && capstan_typemap_has_charset(column))
 		appendStringInfoString(out, " COLLATE pg_catalog.\"C\"");
-	if (!column->nullable || column->in_key)
+	if (!column->nullable)
 		appendStringInfoString(out, " NOT NULL");
 }
 

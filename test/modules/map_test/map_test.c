@@ -11,6 +11,7 @@
 #include "portability/instr_time.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -180,9 +181,24 @@ insert_row(TableMap *map, Datum *values, bool *isnull)
 		arguments[i] = values[at];
 		nulls[i] = isnull[at] ? 'n' : ' ';
 	}
-	appendStringInfo(&sql, ") OVERRIDING SYSTEM VALUE VALUES (%s)", parameters.data);
-	if (SPI_execute_with_args(sql.data, map->ncolumns, types, arguments, nulls, false, 0) != SPI_OK_INSERT)
+	appendStringInfo(&sql, ") OVERRIDING SYSTEM VALUE VALUES (%s) RETURNING *", parameters.data);
+	if (SPI_execute_with_args(sql.data, map->ncolumns, types, arguments, nulls, false, 0) != SPI_OK_INSERT_RETURNING)
 		elog(ERROR, "insert failed");
+
+	/*
+	 * INSERT brings a parameter to the column's typmod, a copy by tuples does not: so there must have been
+	 * nothing left to bring.
+	 */
+	for (int i = 0; i < map->ncolumns; i++)
+	{
+		ColumnMap  *column = &map->columns[i];
+		bool		stored_isnull;
+		Datum		stored = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column->attnum, &stored_isnull);
+
+		if (stored_isnull != (nulls[i] == 'n') ||
+			(!stored_isnull && !datum_image_eq(stored, arguments[i], column->typbyval, column->typlen)))
+			elog(ERROR, "column \"%s\" was stored otherwise than it was converted", column->source->name);
+	}
 }
 
 TEST_FUNCTION(map_test_put);
@@ -197,6 +213,12 @@ map_test_put(PG_FUNCTION_ARGS)
 	char	   *result;
 
 	/* The map has its own copy: what it was built from may be gone. */
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		memset(table->columns[i].name, 0x5A, strlen(table->columns[i].name));
+		for (int j = 0; j < table->columns[i].nlabels; j++)
+			memset((char *) table->columns[i].labels[j].data, 0x5A, table->columns[i].labels[j].length);
+	}
 	memset(table->columns, 0x5A, sizeof(SourceColumn) * table->ncolumns);
 	SPI_connect();
 	capstan_map_row(map, row, values, isnull);

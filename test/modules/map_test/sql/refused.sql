@@ -89,6 +89,10 @@ INSERT INTO k2 VALUES (1, 1), (1, 1);
 CREATE UNIQUE INDEX CONCURRENTLY k2_invalid ON k2 (a);
 \set VERBOSITY default
 SELECT complaints('a int key; b int', 'k2');
+CREATE TABLE k4 (id int) PARTITION BY RANGE (id);
+CREATE TABLE k4_part PARTITION OF k4 DEFAULT;
+CREATE UNIQUE INDEX k4_parent_only ON ONLY k4 (id);
+SELECT complaints('id int key', 'k4');
 -- Any deferrable unique index, also beside the key.
 CREATE TABLE k3 (id int PRIMARY KEY, u int UNIQUE DEFERRABLE, EXCLUDE (u WITH =) DEFERRABLE);
 SELECT complaints('id int key; u int', 'k3');
