@@ -25,7 +25,7 @@ json_text_of(ColumnMap *map, const SourceValue *value)
 	if (value->kind != VALUE_JSON)
 		capstan_convert_wrong_kind(map, value);
 	if (value->u.bytes.length > MAX_VARLENA_DATA)
-		capstan_convert_fail(map, "is longer than a Postgres value can be (1 GB)", NULL);
+		capstan_convert_fail(map, "is longer than a Postgres value can be (1 GB)", "Shorten the value on the source.");
 	if (!capstan_charset_is_utf8(value->u.bytes.data, value->u.bytes.length))
 		capstan_convert_fail(map, "is not valid utf-8", NULL);
 	return pnstrdup(value->u.bytes.data, value->u.bytes.length);

@@ -23,6 +23,7 @@
 
 #define MAX_SET_LABELS 64
 #define TOO_LONG "is longer than a Postgres value can be (1 GB)"
+#define SHORTEN "Shorten the value on the source."
 
 void
 capstan_convert_count_nul(ColumnMap *map)
@@ -52,7 +53,7 @@ without_nuls(ColumnMap *map, const text *input)
 		nuls += in[i] == '\0';
 	size = length - nuls + (replace ? 3 * nuls : 0);
 	if (size > MAX_VARLENA_DATA)
-		capstan_convert_fail(map, TOO_LONG, NULL);
+		capstan_convert_fail(map, TOO_LONG, SHORTEN);
 
 	result = (text *) palloc(VARHDRSZ + size);
 	SET_VARSIZE(result, VARHDRSZ + size);
@@ -87,7 +88,7 @@ text_of_bytes(ColumnMap *map, const SourceBytes *bytes)
 			capstan_convert_fail(map, "has bytes that are not valid in the column's character set",
 								 "Correct the value on the source.");
 		case TEXT_TOO_LONG:
-			capstan_convert_fail(map, TOO_LONG, NULL);
+			capstan_convert_fail(map, TOO_LONG, SHORTEN);
 	}
 	return result;
 }
@@ -276,7 +277,7 @@ capstan_convert_bytea(ColumnMap *map, const SourceValue *value, bool *isnull)
 	if (value->kind != VALUE_BYTES)
 		capstan_convert_wrong_kind(map, value);
 	if (bytes->length > MAX_VARLENA_DATA)
-		capstan_convert_fail(map, TOO_LONG, NULL);
+		capstan_convert_fail(map, TOO_LONG, SHORTEN);
 	if (map->source->type == SOURCE_BINARY ? bytes->length != map->source->octets :
 		map->source->type == SOURCE_VARBINARY && bytes->length > map->source->octets)
 		capstan_convert_fail(map, "has not the declared length", NULL);

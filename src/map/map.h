@@ -54,7 +54,7 @@ struct ColumnMap
 	bool		in_key;
 	bool		not_null;		/* on the target */
 	ColumnConvert convert;
-	const SourceColumn *source; /* labels are read here: must be the table the values came with */
+	const SourceColumn *source; /* the map's copy; labels were read here: values come with a table of the same signature */
 	struct TableMap *table;		/* back, for messages and counters */
 	void	   *private_data;	/* charset converter, label Datums, FmgrInfo ... in the TableMap's context */
 };
@@ -82,7 +82,8 @@ typedef struct TableMap
  * Checks source against target and makes the map in a new child of `parent`.  `source` is copied.
  * Raises CAPSTAN_ERRCODE_TARGET_TABLE (target column missing, extra NOT NULL column without default, no converter for the pair,
  * typmod too narrow, no usable key index, deferrable or partial one, nondeterministic collation of a key column, row security, ...)
- * or CAPSTAN_ERRCODE_SOURCE_TABLE.  Caller holds at least AccessShareLock on the relation.
+ * or CAPSTAN_ERRCODE_SOURCE_TABLE.  A table map (table_id not 0) does not tell generated columns: then a column that the
+ * target generates is left out without asking.  Foreign tables have no key_index.  Caller holds at least AccessShareLock on the relation.
  */
 extern TableMap *capstan_map_build(const SourceTable *source, Oid relid, MapPolicies policies, MemoryContext parent);
 

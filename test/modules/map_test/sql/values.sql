@@ -159,6 +159,16 @@ SELECT * FROM j;
 SELECT put('c json', 'j', ARRAY['json "a\u0000b"']), put('b json', 'j', ARRAY['json "a\u0000b"']);
 SELECT b, c FROM j WHERE a IS NULL;
 
+-- Over 1 GB: refused before a byte is read.
+\set VERBOSITY default
+SELECT put('a text', 't', '{huge}');
+SELECT put('a longblob', 'bin', '{huge}');
+SELECT put('a json', 'j', '{hugejson}');
+\set VERBOSITY terse
+SELECT put('a longtext collate=latin1_bin', 't', '{huge}');
+SELECT put('b json', 'j', '{hugejson}');
+SELECT put('c json', 'j', '{hugejson}');
+
 -- A domain's constraints hold, and its base type rules.
 CREATE DOMAIN short_text AS varchar(10) CHECK (VALUE <> 'secret');
 CREATE DOMAIN wide_number AS numeric(12,2);
