@@ -151,3 +151,12 @@ SELECT key_index('e int; s int', 'en');
 DROP TABLE rls;
 REVOKE ALL ON SCHEMA test_refused FROM map_test_writer;
 DROP ROLE map_test_writer;
+
+-- A database in another encoding.
+CREATE DATABASE map_test_latin1 TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C';
+\set here :DBNAME
+\connect map_test_latin1
+CREATE EXTENSION map_test;
+SELECT source_complaints('a int');
+\connect :here
+DROP DATABASE map_test_latin1;
