@@ -9,3 +9,6 @@ CREATE FUNCTION wire_tables(options text, patterns text[]) RETURNS SETOF text
 CREATE FUNCTION wire_rows(options text, schema_name text, table_name text, tail text DEFAULT '', quiet boolean DEFAULT false)
 	RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE c STRICT VOLATILE;
+CREATE FUNCTION wire_stream(options text, gtids text, uuid text, heartbeat_ms integer, stop integer, verbose boolean DEFAULT true)
+	RETURNS SETOF text
+	AS 'MODULE_PATHNAME' LANGUAGE c STRICT VOLATILE;

@@ -7,7 +7,7 @@
  * Options come as one text: 'host=127.0.0.1 port=3306 user=u password=p ssl_mode=required ssl_ca=/x read_timeout=5'.
  * Values are shown as kind and content, so that a test sees the SourceValue and not somebody's conversion:
  *
- *	   int 1 | uint 1 | float 0x1p+0 | dec 1.00 | bits 0a | dt 2024-01-02 03:04:05.000006 | ts 1 | time -1 | bytes 6162 | json {} | null
+ *	   int 1 | uint 1 | float 3f800000 | dec 1.00 | bits 0a | dt 2024-01-02 03:04:05.000006 | ts 1 | time -1 | bytes 6162 | json {} | null
  */
 #include "postgres.h"
 
@@ -19,6 +19,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
+#include "base/crc32.h"
 #include "compat.h"
 #include "wire/binlogstream.h"
 #include "wire/wire.h"
@@ -104,10 +105,20 @@ show_value(const SourceValue *value)
 			appendStringInfo(&out, "uint " UINT64_FORMAT, (uint64) value->u.uinteger);
 			break;
 		case VALUE_FLOAT:
-			appendStringInfo(&out, "float %a", (double) value->u.real32);
+			{
+				uint32		bits;
+
+				memcpy(&bits, &value->u.real32, sizeof(bits));
+				appendStringInfo(&out, "float %08x", bits);
+			}
 			break;
 		case VALUE_DOUBLE:
-			appendStringInfo(&out, "double %a", value->u.real64);
+			{
+				uint64		bits;
+
+				memcpy(&bits, &value->u.real64, sizeof(bits));
+				appendStringInfo(&out, "double %08x%08x", (uint32) (bits >> 32), (uint32) bits);
+			}
 			break;
 		case VALUE_DECIMAL:
 			appendStringInfo(&out, "dec %.*s", (int) value->u.bytes.length, value->u.bytes.data);
@@ -302,5 +313,67 @@ wire_rows(PG_FUNCTION_ARGS)
 	/* The connection is good for more. */
 	put_line(rsinfo, psprintf("after: %s", capstan_wire_query_value(conn, "SELECT 'ok'")));
 	capstan_wire_close(conn);
+	return (Datum) 0;
+}
+
+static GtidSet *
+parse_gtids(char *given)
+{
+	CapstanError error;
+	GtidSet    *set = capstan_gtidset_parse(given, strlen(given), &error);
+
+	if (set == NULL)
+		elog(ERROR, "%s", error.message);
+	return set;
+}
+
+/*
+ * wire_stream(options, gtid_set, uuid, heartbeat_ms, stop): events until `stop` heartbeats have come, one line each: type code and whether
+ * its checksum is right.  verbose = false: only the counts.
+ */
+PG_FUNCTION_INFO_V1(wire_stream);
+PGDLLEXPORT Datum
+wire_stream(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = begin_lines(fcinfo);
+	SourceConn *conn = capstan_wire_connect(parse_options(PG_GETARG_TEXT_PP(0)), "test");
+	char	   *gtids = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	char	   *uuid = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	int			heartbeat_ms = PG_GETARG_INT32(3);
+	int			stop = PG_GETARG_INT32(4);
+	bool		verbose = PG_GETARG_BOOL(5);
+	BinlogStream *stream = capstan_binlogstream_open(conn, parse_gtids(gtids), 0, uuid, heartbeat_ms);
+	uint64		nevents = 0;
+	uint64		nbytes = 0;
+	uint64		nwrong = 0;
+	int			nheartbeats = 0;
+
+	while (nheartbeats < stop)
+	{
+		const uint8_t *data;
+		size_t		length;
+		bool		right;
+
+		if (!capstan_binlogstream_pending(stream))
+			capstan_binlogstream_wait(stream, 60000, PG_WAIT_EXTENSION);
+		capstan_binlogstream_fetch(stream, &data, &length);
+		if (length < 19)
+			elog(ERROR, "event of %zu bytes", length);
+		right = length >= 23 &&
+			capstan_crc32(data, length - 4) == (data[length - 4] | data[length - 3] << 8 | data[length - 2] << 16 |
+												(uint32) data[length - 1] << 24);
+		nevents++;
+		nbytes += length;
+		if (!right)
+			nwrong++;
+		/* HEARTBEAT_LOG_EVENT and its second version */
+		if (data[4] == 27 || data[4] == 41)
+			nheartbeats++;
+		if (verbose)
+			put_line(rsinfo, psprintf("type %d %s", data[4], right ? "right" : "wrong"));
+	}
+	put_line(rsinfo, psprintf("events " UINT64_FORMAT " bytes " UINT64_FORMAT " wrong " UINT64_FORMAT,
+							  nevents, nbytes, nwrong));
+	capstan_binlogstream_close(stream);
 	return (Datum) 0;
 }
