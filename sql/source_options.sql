@@ -8,7 +8,7 @@ RESET client_min_messages;
 
 -- everything at once
 CREATE SERVER opt_full FOREIGN DATA WRAPPER capstan
-  OPTIONS (host 'db1,db2:3307,[2001:db8::1]:3308,192.0.2.7', port '3306', ssl_mode 'verify_identity', ssl_ca '/etc/ssl/my-ca.pem',
+  OPTIONS (host 'db1, db2:3307,[2001:db8::1]:3308,192.0.2.7,/run/mysqld/mysqld.sock', port '3306', ssl_mode 'verify_identity', ssl_ca '/etc/ssl/my-ca.pem',
            ssl_cert '/etc/ssl/client.pem', ssl_key '/etc/ssl/client.key', connect_timeout '5', read_timeout '30');
 CREATE USER MAPPING FOR CURRENT_USER SERVER opt_full OPTIONS (user 'capstan', password 'secret');
 -- nothing at all: the defaults
@@ -45,10 +45,10 @@ CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (read_timeout '-1');
 CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host '');
 CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host 'db1,,db2');
 CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host 'db1:port');
-CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host 'db1, db2');
+CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host 'db1 db2');
 CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host '2001:db8::1');
 CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host '[2001:db8::1');
-CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host '/var/run/mysqld.sock');
+CREATE SERVER opt_bad FOREIGN DATA WRAPPER capstan OPTIONS (host 'db1/shop');
 CREATE USER MAPPING FOR CURRENT_USER SERVER opt_none OPTIONS (user '');
 
 -- files of the server's machine are not for everybody

@@ -163,40 +163,48 @@ is_integer_between(const char *text, int min, int max)
 	return number >= min && number <= max;
 }
 
-/* 'a', 'a:3307', '[::1]:3307', and lists of them. */
+/* One of a list: 'a', 'a:3307', '[::1]:3307', '/run/mysqld/mysqld.sock'. */
+static bool
+is_host(const char *host)
+{
+	const char *colon;
+
+	for (const char *c = host; *c != '\0'; c++)
+		if ((unsigned char) *c <= ' ' || *c == 0x7f)
+			return false;
+	if (host[0] == '/')
+		return host[1] != '\0';
+	if (host[0] == '[')
+	{
+		const char *end = strchr(host, ']');
+
+		if (end == NULL || end == host + 1)
+			return false;
+		return end[1] == '\0' || (end[1] == ':' && is_integer_between(end + 2, 1, 65535));
+	}
+	if (host[0] == '\0' || strpbrk(host, "/[]") != NULL)
+		return false;
+	colon = strchr(host, ':');
+	return colon == NULL || (colon != host && is_integer_between(colon + 1, 1, 65535));
+}
+
 static void
 check_hosts(const char *value)
 {
-	const char *hint = "A host is a name or address, with \":port\" if it has its own; several are separated by commas: 'db1,db2:3307'. An IPv6 address stands in brackets.";
-	char	   *copy = pstrdup(value);
-	char	   *rest = copy;
+	char	   *rest = pstrdup(value);
 	char	   *host;
 
 	while ((host = strsep(&rest, ",")) != NULL)
 	{
-		char	   *colon;
-
-		if (host[0] == '[')
-		{
-			char	   *end = strchr(host, ']');
-
-			if (end == NULL || end == host + 1 || (end[1] != '\0' && end[1] != ':'))
-				refuse_value("host", value, hint);
-			colon = end[1] == ':' ? end + 1 : NULL;
-		}
-		else
-		{
-			colon = strchr(host, ':');
-			if (colon == host || *host == '\0' || (colon != NULL && strchr(colon + 1, ':') != NULL))
-				refuse_value("host", value, hint);
-		}
-		if (colon != NULL && !is_integer_between(colon + 1, 1, 65535))
-			refuse_value("host", value, hint);
-		for (char *c = host; *c != '\0'; c++)
-			if ((unsigned char) *c <= ' ' || *c == 0x7f || *c == '/')
-				refuse_value("host", value, hint);
+		while (*host == ' ')
+			host++;
+		for (size_t n = strlen(host); n > 0 && host[n - 1] == ' '; n--)
+			host[n - 1] = '\0';
+		if (!is_host(host))
+			refuse_value("host", value,
+						 "A host is a name, an address, or the path of a socket, with \":port\" if it has its own; several are "
+						 "separated by commas: 'db1,db2:3307'. An IPv6 address stands in brackets.");
 	}
-	pfree(copy);
 }
 
 static void

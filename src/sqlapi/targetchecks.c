@@ -210,21 +210,28 @@ load_writers(PipelinePlan *plan, TargetState *states)
 	}
 }
 
-/* The target is to be made: may the caller, under that name? */
+/* Schemas that are not for user tables; false and a check if it is one. */
+static bool
+check_schema_name(PipelinePlan *plan, PlannedTable *table)
+{
+	PreflightCheck *check;
+
+	if (strncmp(table->target_schema, "pg_", 3) != 0 && strcmp(table->target_schema, "information_schema") != 0 &&
+		strcmp(table->target_schema, "capstan") != 0)
+		return true;
+	check = target_check(plan, table, CHECK_ERROR, "target_schema", ERRCODE_RESERVED_NAME);
+	check->found = psprintf("schema name %s is reserved here", quote_identifier(table->target_schema));
+	check->wanted = "a schema for user tables";
+	check->fix = "Leave the table out of the patterns.";
+	return false;
+}
+
+/* The target is to be made: may the caller? */
 static void
 check_creation(PipelinePlan *plan, PlannedTable *table, const TargetState *state, char **reported_schema)
 {
 	PreflightCheck *check;
 
-	if (strncmp(table->target_schema, "pg_", 3) == 0 || strcmp(table->target_schema, "information_schema") == 0 ||
-		strcmp(table->target_schema, "capstan") == 0)
-	{
-		check = target_check(plan, table, CHECK_ERROR, "target_schema", ERRCODE_RESERVED_NAME);
-		check->found = psprintf("schema name %s is reserved here", quote_identifier(table->target_schema));
-		check->wanted = "a schema of the user's";
-		check->fix = "Leave the table out of the patterns.";
-		return;
-	}
 	if (!state->may_create)
 	{
 		table->usable = false;
@@ -249,6 +256,13 @@ check_creation(PipelinePlan *plan, PlannedTable *table, const TargetState *state
 								  quote_identifier(table->target_schema), quote_identifier(user_name()),
 								  quote_identifier(get_database_name(MyDatabaseId)), quote_identifier(user_name()));
 		}
+	}
+	if (strcmp(plan->request->snapshot, "never") == 0)
+	{
+		check = target_check(plan, table, CHECK_WARNING, "target_missing", 0);
+		check->found = "does not exist: it will be made, and the source's rows are not copied";
+		check->wanted = "with snapshot => 'never', a table that equals the source's";
+		check->fix = "Create and fill it, or use snapshot => 'incremental'.";
 	}
 }
 
@@ -429,12 +443,21 @@ sqlapi_check_targets(PipelinePlan *plan, bool lock_targets)
 		table->schema_exists = state->schema_exists;
 		table->target = state->relid;
 		table->target_owner = state->owner;
+		if (!check_schema_name(plan, table))
+			continue;
 		if (state->exists)
 			check_existing(plan, table, state, lock_targets);
 		else
 		{
 			check_creation(plan, table, state, &reported_schema);
 			check_map(plan, table);
+		}
+		if (table->usable)
+		{
+			PreflightCheck *check = target_check(plan, table, CHECK_OK, "target", 0);
+
+			check->found = state->exists ? "fits the source" : "will be made";
+			check->wanted = psprintf("a table for %s", table->source_name);
 		}
 	}
 	AtEOXact_GUC(false, guc_level);

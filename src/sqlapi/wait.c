@@ -116,8 +116,9 @@ raise_if_hopeless(const Waiter *waiter, const PipelineLook *look)
 				 message == NULL ? errmsg("pipeline \"%s\" is halted", name)
 				 : errmsg("pipeline \"%s\" is halted: %s", name, message),
 				 may_see && look->halt_detail != NULL ? errdetail_internal("%s", look->halt_detail) : 0,
-				 may_see && look->halt_hint != NULL ? errhint("%s", look->halt_hint)
-				 : errhint("Its owner finds the reason in capstan.pipeline_status; capstan.start_pipeline() lets it try again.")));
+				 may_see && look->halt_hint != NULL ? errhint("%s", look->halt_hint) :
+				 may_see ? errhint("capstan.incident_status tells more; capstan.start_pipeline() lets it try again.") :
+				 errhint("Its owner finds the reason in capstan.pipeline_status.")));
 	}
 	if (!look->run)
 		ereport(ERROR,
