@@ -58,11 +58,15 @@ struct RangeWriter
 	Size		bytes;
 };
 
-/* No code of the table runs but its constraints and index expressions, and rows go nowhere else? */
+/*
+ * No code of the table runs but its constraints and index expressions, rows go nowhere else, and every column
+ * comes from the source (defaults are the executor's business)?
+ */
 static bool
-can_batch(Relation relation)
+can_batch(const TableMap *map, Relation relation)
 {
 	TupleDesc	desc = RelationGetDescr(relation);
+	int			live = 0;
 
 	if (relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relispartition)
 		return false;
@@ -70,7 +74,10 @@ can_batch(Relation relation)
 		return false;
 	if (desc->constr != NULL && (desc->constr->has_generated_stored || COMPAT_HAS_VIRTUAL_COLUMNS(desc->constr)))
 		return false;
-	return true;
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			live++;
+	return live == map->ncolumns;
 }
 
 /* The executor's view of the target, good for index entries and constraint checks. */
@@ -99,7 +106,7 @@ capstan_range_writer_begin(ApplyTable *table, bool may_exist)
 	writer->may_exist = may_exist;
 	writer->relation = table_open(table->info->target, RowExclusiveLock);
 	writer->row_context = AllocSetContextCreate(CurrentMemoryContext, "capstan range rows", ALLOCSET_DEFAULT_SIZES);
-	writer->batches = !may_exist && can_batch(writer->relation);
+	writer->batches = !may_exist && can_batch(table->map, writer->relation);
 	if (writer->batches)
 	{
 		init_executor(writer);

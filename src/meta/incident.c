@@ -100,7 +100,7 @@ capstan_meta_resolve_incidents(const char *pipeline, const char *severity, const
 
 	capstan_meta_enter(&identity);
 	meta_execute("UPDATE capstan.incident SET resolved_at = pg_catalog.clock_timestamp(), "
-				 "resolved_by = pg_catalog.session_user::pg_catalog.text, resolution = $3 "
+				 "resolved_by = (SESSION_USER)::pg_catalog.text, resolution = $3 "
 				 "WHERE pipeline = $1 AND severity = $2 AND resolved_at IS NULL",
 				 3, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);

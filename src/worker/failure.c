@@ -166,7 +166,7 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	Incident	incident;
 	bool		transient;
 	bool		halted = false;
-	bool		stored = true;
+	char	   *not_stored = NULL; /* why the incident could not be stored */
 
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(context);
@@ -195,10 +195,10 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	PG_CATCH();
 	{
 		/* the catalog cannot be written now: the slot and the log still say what happened */
+		MemoryContextSwitchTo(context);
+		not_stored = safe_message(CopyErrorData());
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
-		MemoryContextSwitchTo(context);
-		stored = false;
 		halted = !transient;
 	}
 	PG_END_TRY();
@@ -212,6 +212,6 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 			 errmsg("capstan pipeline \"%s\": %s: %s", pipeline, halted ? "halted" : "retrying", incident.message),
 			 incident.detail != NULL ? errdetail_internal("%s", incident.detail) : 0,
 			 incident.hint != NULL ? errhint("%s", incident.hint) : 0,
-			 stored ? 0 : errcontext("the incident could not be stored")));
+			 not_stored == NULL ? 0 : errcontext("the incident could not be stored: %s", not_stored)));
 	RESUME_INTERRUPTS();
 }

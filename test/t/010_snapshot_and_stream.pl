@@ -31,10 +31,10 @@ INSERT INTO orders (customer, total, note, at)
   FROM seq a, seq b WHERE b.n < 50;
 CREATE TABLE people (name VARCHAR(40) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, age INT, email VARCHAR(80) UNIQUE);
 INSERT INTO people SELECT CONCAT(CHAR(65 + n % 26), 'ä', n), n % 90, CONCAT('p', n, '@example.org') FROM seq;
-CREATE TABLE lines (order_id INT, line INT, sku BINARY(8), qty INT, PRIMARY KEY (order_id, line));
-INSERT INTO lines SELECT a.n, b.n, UNHEX(LPAD(HEX(a.n * 100 + b.n), 16, '0')), b.n FROM seq a, seq b WHERE b.n < 20;
+CREATE TABLE order_lines (order_id INT, line INT, sku BINARY(8), qty INT, PRIMARY KEY (order_id, line));
+INSERT INTO order_lines SELECT a.n, b.n, UNHEX(LPAD(HEX(a.n * 100 + b.n), 16, '0')), b.n FROM seq a, seq b WHERE b.n < 20;
 CREATE TABLE tags (k VARBINARY(20) PRIMARY KEY, v JSON);
-INSERT INTO tags SELECT MD5(n), JSON_OBJECT('n', n, 'x', n / 3) FROM seq;
+INSERT INTO tags SELECT LEFT(SHA2(n, 256), 20), JSON_OBJECT('n', n, 'x', n / 3) FROM seq;
 CREATE TABLE empty_one (id INT PRIMARY KEY, x INT);
 CREATE TABLE ignored (id INT PRIMARY KEY);
 
@@ -49,9 +49,9 @@ BEGIN
     DELETE FROM orders WHERE id = 1 + FLOOR(RAND() * 50000);
     COMMIT;
     UPDATE IGNORE people SET name = CONCAT(CHAR(65 + FLOOR(RAND() * 26)), 'Ä', FLOOR(RAND() * 100000)) WHERE age = me * 10 ORDER BY RAND() LIMIT 1;
-    UPDATE IGNORE lines SET line = line + 20 WHERE order_id = FLOOR(RAND() * 1000) AND line = FLOOR(RAND() * 20);
-    REPLACE INTO lines VALUES (FLOOR(RAND() * 1000), FLOOR(RAND() * 40), x'01', i);
-    UPDATE tags SET v = JSON_SET(v, '$.n', i) WHERE k = MD5(FLOOR(RAND() * 1000));
+    UPDATE IGNORE order_lines SET line = line + 20 WHERE order_id = FLOOR(RAND() * 1000) AND line = FLOOR(RAND() * 20);
+    REPLACE INTO order_lines VALUES (FLOOR(RAND() * 1000), FLOOR(RAND() * 40), x'01', i);
+    UPDATE tags SET v = JSON_SET(v, '$.n', i) WHERE k = LEFT(SHA2(FLOOR(RAND() * 1000), 256), 20);
     INSERT INTO empty_one VALUES (me * 1000000 + i, i);
     INSERT IGNORE INTO ignored VALUES (i);
     SET i = i + 1;
@@ -67,7 +67,7 @@ my @writers = map { $my->background("CALL shop.churn($_, 100000)") } 1 .. 3;
 
 $pg->safe_psql('CREATE EXTENSION capstan');
 $pg->create_server('source', $my);
-my @tables = qw(shop.orders shop.people shop.lines shop.tags shop.empty_one);
+my @tables = qw(shop.orders shop.people shop.order_lines shop.tags shop.empty_one);
 my $list = join ',', @tables;
 is($pg->value("SELECT count(*) FROM capstan.preflight('source', '{$list}') WHERE status = 'error'"), 0, 'preflight has no error')
   or diag($pg->safe_psql("SELECT * FROM capstan.preflight('source', '{$list}') WHERE status <> 'ok'"));
@@ -77,8 +77,7 @@ my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('shop', timeo
 is($rc, 0, 'snapshot completes under load') or diag($err);
 ok($pg->value("SELECT sum(lock_count) > 5 FROM capstan.table_status"), 'it took several rounds');
 
-$_->kill for @writers;
-$_->finish for @writers;
+$_->stop for @writers;
 $pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '60 s')");
 tables_equal($my, $pg, \@tables, 'after snapshot and stream');
 is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.pipeline_table'), 0, 'no row was a surprise');
