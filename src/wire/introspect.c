@@ -6,7 +6,7 @@
  * compared by their signature (row.h).  Three things are not obvious:
  *
  * - The table map's primary key is the server's: without a PRIMARY KEY, the first UNIQUE key, in the order of
- *   SHOW INDEX, whose columns are all NOT NULL and whole.
+ *   SHOW INDEX, whose columns are all NOT NULL, whole, and not virtual.
  * - Labels of ENUM and SET are sent in the column's character set; information_schema has them in utf8mb3,
  *   quoted.  The server itself is asked to convert them back (labels.c).
  * - Invisible columns, also the one of a generated invisible primary key, are in the table map.
@@ -29,7 +29,7 @@ typedef struct KeyCandidate
 {
 	char	   *name;
 	bool		primary;
-	bool		usable;			/* NOT NULL, whole columns only */
+	bool		usable;			/* NOT NULL, whole, not virtual columns only */
 	bool		has_prefix;
 	int			ncolumns;
 	int			columns[16];	/* MySQL's limit for the columns of an index */
@@ -39,6 +39,7 @@ typedef struct TableBuild
 {
 	SourceTableInfo *info;
 	int			capacity;		/* of info->table.columns */
+	bool	   *is_virtual;		/* for each column: generated, not stored */
 	int			ncandidates;
 	KeyCandidate *candidates;
 } TableBuild;
@@ -253,8 +254,14 @@ add_column(void *arg, char **row)
 	table = &t->info->table;
 	if (table->ncolumns == t->capacity)
 	{
-		/* Labels are filled in later, through pointers: the array may not move once it has any (see the count below). */
-		elog(ERROR, "table \"%s\".\"%s\" has more columns than were counted", table->schema_name, table->table_name);
+		/*
+		 * Labels are filled in later, through pointers, so the array may not move.  More columns than were counted a
+		 * moment ago: somebody alters the table just now.
+		 */
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("source table \"%s.%s\" changed while it was read", table->schema_name, table->table_name),
+				 errhint("Try again.")));
 	}
 	column = &table->columns[table->ncolumns++];
 	column->name = pstrdup(row[COL_NAME]);
@@ -262,6 +269,7 @@ add_column(void *arg, char **row)
 	column->nullable = row[COL_NULLABLE] != NULL && strcmp(row[COL_NULLABLE], "YES") == 0;
 	column->generated = row[COL_GENERATION] != NULL && row[COL_GENERATION][0] != '\0';
 	column->invisible = strstr(extra, "INVISIBLE") != NULL;
+	t->is_virtual[table->ncolumns - 1] = strstr(extra, "VIRTUAL GENERATED") != NULL;
 	set_type(build, column, row);
 	/* Labels may contain the word. */
 	switch (column->type)
@@ -292,6 +300,7 @@ count_column(void *arg, char **row)
 	{
 		t->capacity = to_int(row[2]);
 		t->info->table.columns = palloc0(sizeof(SourceColumn) * Max(t->capacity, 1));
+		t->is_virtual = palloc0(sizeof(bool) * Max(t->capacity, 1));
 	}
 }
 
@@ -348,7 +357,7 @@ add_key_column(void *arg, char **row)
 		key->usable = false;
 		return;
 	}
-	if (t->info->table.columns[c].nullable)
+	if (t->info->table.columns[c].nullable || t->is_virtual[c])
 		key->usable = false;
 	if (row[4] != NULL)
 	{

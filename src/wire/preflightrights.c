@@ -1,0 +1,184 @@
+/*
+ * preflightrights.c
+ *		May the account do what a pipeline does?  Found out by doing it.
+ *
+ * Grants can come from roles, be taken back in part (partial_revokes), or be refused by a managed service whatever
+ * SHOW GRANTS says.  So each right is tried with the statement that needs it: SHOW REPLICAS (REPLICATION SLAVE),
+ * SELECT * ... LIMIT 0, LOCK TABLES ... READ, which is given up again at once.
+ */
+#include "postgres.h"
+
+#include "errcodes.h"
+#include "wire/preflight.h"
+
+#define MAX_LISTED_TABLES 5
+
+static bool
+is_denied(unsigned int number)
+{
+	return capstan_wire_sqlstate(number, NULL) == ERRCODE_INSUFFICIENT_PRIVILEGE ||
+		capstan_wire_sqlstate(number, NULL) == ERRCODE_INVALID_PASSWORD;
+}
+
+static void
+check_replication_slave(Preflight *pf)
+{
+	char	   *message = NULL;
+	SourceResult *result;
+	unsigned int number = capstan_wire_try_query(pf->conn,
+												 pf->conn->version_num >= 80022 ? "SHOW REPLICAS" : "SHOW SLAVE HOSTS",
+												 &result, &message);
+
+	capstan_preflight_add(pf, "privilege_replication_slave", number == 0 ? CHECK_OK : CHECK_ERROR,
+						  number == 0 ? pstrdup("granted") : message, pstrdup("REPLICATION SLAVE"),
+						  psprintf("GRANT REPLICATION SLAVE ON *.* TO %s;", pf->account), ERRCODE_INSUFFICIENT_PRIVILEGE);
+}
+
+static char *
+quoted_table(const SourceTable *table)
+{
+	return psprintf("%s.%s", capstan_wire_quote_identifier(table->schema_name),
+					capstan_wire_quote_identifier(table->table_name));
+}
+
+/* All columns of each table: a grant on some of them is not enough. */
+static void
+check_select(Preflight *pf, const char *schema_name)
+{
+	StringInfoData missing;
+	int			nmissing = 0;
+	int			ntables = 0;
+	ListCell   *lc;
+
+	initStringInfo(&missing);
+	foreach(lc, pf->tables)
+	{
+		SourceTableInfo *info = lfirst(lc);
+		char	   *message = NULL;
+		unsigned int number;
+
+		if (info->view || strcmp(info->table.schema_name, schema_name) != 0)
+			continue;
+		ntables++;
+		number = capstan_wire_try_exec(pf->conn, psprintf("SELECT * FROM %s LIMIT 0", quoted_table(&info->table)), &message);
+		if (number == 0)
+			continue;
+		nmissing++;
+		if (nmissing <= MAX_LISTED_TABLES)
+			appendStringInfo(&missing, "%s%s%s", nmissing > 1 ? ", " : "", info->table.table_name,
+							 is_denied(number) ? "" : psprintf(" (%s)", message));
+		else if (nmissing == MAX_LISTED_TABLES + 1)
+			appendStringInfoString(&missing, ", ...");
+	}
+	if (ntables == 0)
+		return;
+	capstan_preflight_add(pf, psprintf("privilege_select %s", schema_name), nmissing == 0 ? CHECK_OK : CHECK_ERROR,
+						  nmissing == 0 ? pstrdup("granted") :
+						  psprintf("missing on %d of %d tables: %s", nmissing, ntables, missing.data),
+						  pstrdup("SELECT on whole tables"),
+						  psprintf("GRANT SELECT ON %s.* TO %s;", capstan_wire_quote_identifier(schema_name), pf->account),
+						  ERRCODE_INSUFFICIENT_PRIVILEGE);
+}
+
+/* LOCK TABLES is a right on schemas, so one table tells.  That the lock could not be had in time is no matter here. */
+static void
+check_lock(Preflight *pf, const char *schema_name)
+{
+	ListCell   *lc;
+
+	foreach(lc, pf->tables)
+	{
+		SourceTableInfo *info = lfirst(lc);
+		char	   *message = NULL;
+		unsigned int number;
+		bool		granted;
+
+		if (info->view || strcmp(info->table.schema_name, schema_name) != 0)
+			continue;
+		number = capstan_wire_try_exec(pf->conn, psprintf("LOCK TABLES %s READ", quoted_table(&info->table)), &message);
+		if (number == 0)
+			capstan_wire_exec(pf->conn, "UNLOCK TABLES");
+		/* Vanished meanwhile, or no SELECT, which has a check of its own. */
+		if (number == WIRE_ER_NO_SUCH_TABLE || number == WIRE_ER_TABLEACCESS_DENIED)
+			continue;
+		granted = number == 0 || number == WIRE_ER_LOCK_WAIT_TIMEOUT;
+		capstan_preflight_add(pf, psprintf("privilege_lock_tables %s", schema_name), granted ? CHECK_OK : CHECK_ERROR,
+							  granted ? pstrdup("granted") : message, pstrdup("LOCK TABLES"),
+							  psprintf("GRANT LOCK TABLES ON %s.* TO %s;", capstan_wire_quote_identifier(schema_name), pf->account),
+							  ERRCODE_INSUFFICIENT_PRIVILEGE);
+		return;
+	}
+}
+
+/* Does SHOW GRANTS, active roles included, name one of the privileges on *.*? */
+static bool
+has_global_grant(Preflight *pf, const char *const *privileges, int n)
+{
+	SourceResult *result;
+
+	if (capstan_wire_try_query(pf->conn, "SHOW GRANTS", &result, NULL) != 0)
+		return false;
+	for (int i = 0; i < result->nrows; i++)
+	{
+		const char *grant = result->rows[i][0];
+		char	   *list;
+		char	   *on;
+		char	   *item;
+
+		if (grant == NULL || strncmp(grant, "GRANT ", 6) != 0)
+			continue;
+		list = pstrdup(grant + 6);
+		on = strstr(list, " ON *.* ");
+		if (on == NULL)
+			continue;
+		*on = '\0';
+		while ((item = strsep(&list, ",")) != NULL)
+		{
+			while (*item == ' ')
+				item++;
+			for (int p = 0; p < n; p++)
+				if (strcmp(item, privileges[p]) == 0)
+					return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * A READ lock starves under steady writes; the two stronger ones do not.  LOCK TABLES ... WRITE is refused on a read-only
+ * server, FLUSH TABLES ... WITH READ LOCK needs a right of its own.
+ */
+static void
+check_strong_lock(Preflight *pf)
+{
+	static const char *const flush[] = {"RELOAD", "FLUSH_TABLES", "ALL PRIVILEGES"};
+	bool		can_flush = has_global_grant(pf, flush, lengthof(flush));
+	bool		read_only = capstan_preflight_variable_is_on(pf, "read_only") ||
+		capstan_preflight_variable_is_on(pf, "super_read_only");
+
+	capstan_preflight_add(pf, "fair_lock", can_flush || !read_only ? CHECK_OK : CHECK_WARNING,
+						  pstrdup(can_flush ? "FLUSH TABLES ... WITH READ LOCK" :
+								  (read_only ? "neither: the source is read-only and FLUSH_TABLES is not granted" : "LOCK TABLES ... WRITE")),
+						  pstrdup("one that is not starved by writers"),
+						  psprintf("GRANT FLUSH_TABLES ON *.* TO %s; -- or SET PERSIST max_write_lock_count = 16;", pf->account),
+						  ERRCODE_INSUFFICIENT_PRIVILEGE);
+}
+
+void
+capstan_preflight_rights(Preflight *pf)
+{
+	ListCell   *lc;
+
+	check_replication_slave(pf);
+	/* Somebody's DDL or lock on a table may make a try wait: not long. */
+	capstan_wire_exec(pf->conn, "SET SESSION lock_wait_timeout = 1");
+	foreach(lc, pf->schemas)
+	{
+		check_select(pf, lfirst(lc));
+		if (pf->with_copy)
+			check_lock(pf, lfirst(lc));
+	}
+	capstan_wire_exec(pf->conn, "SET SESSION lock_wait_timeout = DEFAULT");
+	if (pf->with_copy)
+		check_strong_lock(pf);
+}
