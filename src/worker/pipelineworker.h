@@ -82,7 +82,10 @@ extern void capstan_stream_begin(PipelineRun *run);
 
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);
-/* At a boundary: if a round waits and the stream has reached it, stands still until it is copied. */
+/*
+ * Before each source transaction and when the stream is idle: if a round waits and the stream has reached it, stands
+ * still until it is copied.
+ */
 extern void capstan_round_at_boundary(PipelineRun *run);
 /* A transaction was applied. */
 extern void capstan_round_note(PipelineRun *run, const Gtid *gtid);

@@ -5,7 +5,7 @@
  * The other side, which plans rounds, takes locks and copies, is coordinator.c and
  * copyworker.c.  A round's steps (RoundPhase in shmem.h) and who moves it on:
  *
- *	 coordinator	IDLE/FINISHED -> PREPARE -> OPEN_VIEWS -> VIEWS_OPEN
+ *	 coordinator	IDLE/FINISHED -> PREPARE -> (lock, G) OPEN_VIEWS -> (unlock) VIEWS_OPEN
  *	 pipeline worker	VIEWS_OPEN -> COPY		at the first boundary where G is in the applied set
  *	 pipeline worker	COPY -> FINISHED		when every copy worker has committed its ranges
  *
@@ -26,8 +26,9 @@
  * (3) The stream reads in log order and stops here, at the first boundary at which the applied set P
  *	   contains G.  Then P holds every change of T that is in G, and none that is not: such a change stands
  *	   in the log after all of G (2), so an earlier boundary would have had P contain G already.
- *	   (A change of T received before G was read cannot be outside of G: it was flushed, hence begun, before
- *	   the lock was granted, hence complete.)
+ *	   (A change of T received before the unlock cannot be outside of G: it was flushed, hence begun, before
+ *	   the lock was granted, hence complete.  So that none received after the unlock is applied before G is known
+ *	   here, no transaction is begun in the phases OPEN_VIEWS and TOUCH: see capstan_round_at_boundary.)
  *
  * So while the stream stands still the copied part of the target table is T at G, the rows that are
  * written are T at G, and the next change of T in the stream is the first one after G: no gap, no repetition.
@@ -306,17 +307,32 @@ copy_round(PipelineRun *run)
 	set_phase(run, ROUND_FINISHED);
 }
 
+/*
+ * The boundary before a transaction (its GTID event is in hand), or an idle moment at a boundary.
+ *
+ * From the moment that the lock is held until G is known here, no transaction may be begun: it could
+ * be one that is not in G, and the stream would have passed the point where it has to stand still.  A transaction
+ * of that kind began on the source after the unlock, so its GTID event reached us after the phase OPEN_VIEWS was
+ * set, and this look at the phase comes after the event.
+ */
 void
 capstan_round_at_boundary(PipelineRun *run)
 {
 	static TimestampTz checked_at = 0;
+	RoundPhase	phase;
 	TimestampTz now;
 	int64		round;
 
 	if (!run->copying)
 		return;
 	Assert(!run->in_transaction);
-	if (current_phase(run, &round) == ROUND_VIEWS_OPEN)
+	while ((phase = current_phase(run, &round)) == ROUND_OPEN_VIEWS || phase == ROUND_TOUCH)
+	{
+		capstan_stream_commit(run);
+		check_copy_workers(run);
+		capstan_process_wait(COPY_WORKER_CHECK_MS, CAPSTAN_WAIT_ROUND);
+	}
+	if (phase == ROUND_VIEWS_OPEN)
 	{
 		if (run->needed == NULL)
 			load_round(run, round);

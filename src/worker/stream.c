@@ -263,6 +263,7 @@ begin_transaction(PipelineRun *run, const BinlogEvent *event)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
 				 errmsg("a source transaction began before the one before it ended")));
+	capstan_round_at_boundary(run);
 	if (capstan_gtidset_contains(run->applied, &event->u.gtid.gtid))
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),

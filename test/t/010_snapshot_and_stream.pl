@@ -36,13 +36,16 @@ INSERT INTO order_lines SELECT a.n, b.n, UNHEX(LPAD(HEX(a.n * 100 + b.n), 16, '0
 CREATE TABLE tags (k VARBINARY(20) PRIMARY KEY, v JSON);
 INSERT INTO tags SELECT LEFT(SHA2(n, 256), 20), JSON_OBJECT('n', n, 'x', n / 3) FROM seq;
 CREATE TABLE empty_one (id INT PRIMARY KEY, x INT);
+CREATE TABLE control (go INT);
+INSERT INTO control VALUES (1);
 CREATE TABLE ignored (id INT PRIMARY KEY);
 
 DELIMITER //
 CREATE PROCEDURE churn(me INT, rounds INT)
 BEGIN
   DECLARE i INT DEFAULT 0;
-  WHILE i < rounds DO
+  DECLARE CONTINUE HANDLER FOR 1213 ROLLBACK;
+  WHILE i < rounds AND (SELECT go FROM control) DO
     START TRANSACTION;
     INSERT INTO orders (customer, total, at) VALUES (CONCAT('w', me, ' ', i), i, NOW(6));
     UPDATE orders SET total = total + 1, state = 'paid', touched = NOW(3) WHERE id = 1 + FLOOR(RAND() * 50000);
@@ -77,14 +80,15 @@ my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('shop', timeo
 is($rc, 0, 'snapshot completes under load') or diag($err);
 ok($pg->value("SELECT sum(lock_count) > 5 FROM capstan.table_status"), 'it took several rounds');
 
-$_->stop for @writers;
+$my->sql('UPDATE shop.control SET go = 0');
+$_->wait for @writers;
 $pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '60 s')");
 tables_equal($my, $pg, \@tables, 'after snapshot and stream');
 is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.pipeline_table'), 0, 'no row was a surprise');
 
 $pg->safe_psql("SELECT capstan.stop_pipeline('shop')");
 ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped'), 'stops');
-$my->sql("CALL shop.churn(7, 500)");
+$my->sql("UPDATE shop.control SET go = 1; CALL shop.churn(7, 60)");
 $pg->safe_psql("SELECT capstan.start_pipeline('shop')");
 $pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '60 s')");
 tables_equal($my, $pg, \@tables, 'after a stop');
