@@ -1,0 +1,182 @@
+# Start, stop, drop, the waits and the views, with a pipeline that really runs.
+#
+# Why: this is what an operator holds in the hand; and what the waits promise is what an
+# application builds read-your-own-writes on.
+# How: one small table; each function in and out of its transaction; the source stopped
+# and started; the whole database dumped and restored under another name.
+# Asserted: nothing happens before COMMIT, and nothing after ROLLBACK; a wait returns as
+# soon as the rows are visible and not before, also under REPEATABLE READ, and says what is
+# missing when it gives up; states and lag in the views are true; a restored copy waits
+# to be adopted and then goes on from what it holds; the password is nowhere.
+# Not asserted: bad arguments (020_bad_input.pl, sql/), crashes.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use File::Basename qw(dirname);
+use Test::More;
+use Time::HiRes qw(sleep time);
+use CapstanTest;
+
+my $my = CapstanTest::MySQL->start;
+my $pg = CapstanTest::Postgres->start;
+
+$my->sql(q{
+	CREATE DATABASE shop; USE shop;
+	CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20)); INSERT INTO t (v) VALUES ('old')});
+$my->grant;
+$pg->safe_psql('CREATE EXTENSION capstan');
+$pg->create_server('source', $my);
+
+sub state_is
+{
+	my ($state, $name) = @_;
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', $state, 30), $name);
+}
+
+# SQLSTATE, the rest of the error text, and how long it took.
+sub failure
+{
+	my ($sql) = @_;
+	my $start = time();
+	my (undef, undef, $err) = $pg->psql($sql, options => [ '-v', 'VERBOSITY=verbose' ]);
+	return ($err =~ /(?:ERROR|FATAL):  (\w{5}): / ? $1 : 'none', $err, time() - $start);
+}
+
+sub insert
+{
+	$my->sql("INSERT INTO shop.t (v) VALUES ('new')");
+	return $my->value('SELECT COUNT(*) FROM shop.t');
+}
+
+# Transactional.
+$pg->safe_psql(q{BEGIN; SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.*}'); SELECT capstan.start_pipeline('p'); ROLLBACK});
+sleep(1);
+is($pg->value('SELECT count(*) FROM capstan.pipeline'), 0, 'rolled back: no pipeline');
+is($pg->value(q{SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'}), 0, 'nor its schema');
+is(scalar($pg->worker_pids(qr/capstan pipeline/)), 0, 'nor a worker');
+$pg->safe_psql(q{BEGIN; SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.*}'); SELECT capstan.start_pipeline('p'); COMMIT});
+$pg->safe_psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '60 s')});
+is($pg->value('SELECT count(*) FROM shop.t'), 1, 'create and start in one transaction: it runs from COMMIT on');
+state_is('streaming', 'state: streaming');
+is($pg->safe_psql(q{SELECT state, rows_copied, rows_missing, rows_existing, lock_count > 0, lock_hold_worst > '0' FROM capstan.table_status}),
+	'streaming|1|0|0|t|t', 'table_status');
+my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.start_pipeline('p')});
+like($err, qr/NOTICE:  pipeline "p" is running already/, 'starting it again is said to be nothing');
+
+# Waits.
+my $unread = 0;
+my $start = time();
+for (1 .. 30)
+{
+	my $count = insert();
+	my ($read) = $pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '10 s'); SELECT count(*) FROM shop.t}) =~ /(\d+)\z/;
+	$unread++ if $read != $count;
+}
+is($unread, 0, '30 times, what was written before wait_for_source could be read after it');
+cmp_ok(time() - $start, '<', 30, '... promptly');
+insert();
+my $executed = $my->gtid_executed;
+$pg->safe_psql("SELECT capstan.wait_for_gtid('p', '$executed', timeout => '10 s')");
+is($pg->value('SELECT count(*) FROM shop.t'), 32, 'wait_for_gtid likewise');
+is($pg->value("SELECT applied OPERATOR(capstan.=) '$executed' FROM capstan.pipeline_status"), 't', 'the position is that of the source');
+my ($uuid, $last) = $executed =~ /^([0-9a-f-]+):1-(\d+)$/;
+my ($future, $further) = ($last + 1, $last + 5);
+my ($state, $text, $took) = failure("SELECT capstan.wait_for_gtid('p', '$uuid:$future-$further', timeout => '1.5 s')");
+is($state, 'CA020', 'a wait for what does not come ends with its timeout');
+like($text, qr/DETAIL:  5 source transactions are not applied yet; the pipeline is in state "streaming"/, '... and says what is missing');
+ok($took > 1.4 && $took < 6, '... in time') or diag($took);
+($state, $text, $took) = failure("SET statement_timeout = '300ms'; SELECT capstan.wait_for_gtid('p', '$uuid:$future', timeout => '1 hour')");
+is($state, '57014', 'a wait can be cancelled');
+cmp_ok($took, '<', 5, '... at once');
+my $waiter = $pg->background("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM shop.t; SELECT capstan.wait_for_gtid('p', '$uuid:$future', timeout => '20 s'); COMMIT");
+sleep(1);
+ok($waiter->running, 'a wait under REPEATABLE READ waits');
+insert();
+is($waiter->wait, 0, '... and ends though its transaction sees nothing of it') or diag($waiter->errors);
+
+# Lag: small while there is nothing to do, growing while it does not run.
+sleep(3);
+cmp_ok($pg->value(q{SELECT extract(epoch FROM lag) FROM capstan.pipeline_status}), '<', 2, 'an idle pipeline does not lag');
+
+# Stop, and go on.
+$pg->safe_psql(q{BEGIN; SELECT capstan.stop_pipeline('p'); ROLLBACK});
+sleep(0.5);
+state_is('streaming', 'a stop that is rolled back stops nothing');
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+state_is('stopped', 'state: stopped');
+ok(CapstanTest::poll_until(sub { !$pg->worker_pids(qr/capstan pipeline/) }, 20), 'no worker is left');
+insert();
+($state, $text, $took) = failure(q{SELECT capstan.wait_for_source('p', timeout => '1 hour')});
+is($state, 'CA019', 'waiting for a stopped pipeline is an error');
+cmp_ok($took, '<', 5, '... at once');
+sleep(2);
+cmp_ok($pg->value(q{SELECT extract(epoch FROM lag) FROM capstan.pipeline_status}), '>', 1.9, 'a stopped pipeline lags more and more');
+$pg->restart;
+state_is('stopped', 'a stopped pipeline stays stopped over a restart');
+$pg->safe_psql(q{SELECT capstan.start_pipeline('p'); });
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+tables_equal($my, $pg, ['shop.*'], 'started again, it has caught up');
+$pg->restart;
+state_is('streaming', 'a running pipeline runs after a restart');
+
+# The source goes away and comes back.
+$my->stop;
+state_is('retrying', 'state: retrying, while the source is away');
+is($pg->value(q{SELECT restart_at IS NOT NULL AND last_error IS NOT NULL AND last_error_at > now() - interval '1 minute' FROM capstan.pipeline_status}), 't', '... with the error, and when it is tried again');
+($state) = failure(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+is($state, '08001', 'wait_for_source says that it cannot be asked');
+$my->start_again;
+state_is('streaming', 'streaming again by itself');
+insert();
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+is($pg->value(q{SELECT count(*) FROM capstan.incident_status WHERE severity = 'retry' AND resolved_at IS NULL}), 0, 'its incidents are resolved');
+
+# Dumped and restored: the copy is not the original.
+my $bin = dirname(($pg->psql_words)[0]);
+my $dump = File::Temp->new(SUFFIX => '.sql');
+$rc = CapstanTest::reap(CapstanTest::spawn([ "$bin/pg_dump", '-h', $pg->host, '-U', 'postgres', 'postgres' ], stdout => "$dump"));
+is($rc, 0, 'pg_dump');
+$pg->safe_psql('CREATE DATABASE copy TEMPLATE template0');
+($rc, $out, $err) = CapstanTest::run_command([ $pg->psql_words(database => 'copy'), '-qAt', '-v', 'ON_ERROR_STOP=1', '-f', "$dump" ]);
+is($rc, 0, 'restored under another name') or diag($err);
+my @copy = (database => 'copy');
+is($pg->value('SELECT state, desired_state FROM capstan.pipeline_status', @copy), 'unadopted', 'the copy is not adopted');
+is($pg->value('SELECT target::text || owner::text FROM capstan.pipeline_table JOIN capstan.pipeline ON true', @copy), 'shop.tpostgres', 'targets and owners are found by name');
+($state, $text) = failure(q{\c copy} . "\n" . q{SELECT capstan.start_pipeline('p')});
+is($state, 'CA019', 'it cannot be started');
+like($text, qr/adopt_pipeline\('p'\)/, '... before it is adopted');
+insert();
+$pg->restart;
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+is(scalar($pg->worker_pids(qr/capstan pipeline/)), 1, 'after a restart only the original runs');
+$pg->safe_psql(q{SELECT capstan.adopt_pipeline('p')}, @copy);
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')}, @copy);
+is($pg->value('SELECT count(*) FROM shop.t', @copy), $my->value('SELECT COUNT(*) FROM shop.t'), 'adopted, it goes on from what it holds');
+is($pg->value('SELECT rows_existing + rows_missing FROM capstan.table_status', @copy), 0, '... nothing twice');
+insert();
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')}, @copy);
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+is($pg->value('SELECT state FROM capstan.pipeline_status'), 'streaming', 'and the original runs beside it');
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')}, @copy);
+$pg->safe_psql(q{SELECT capstan.drop_pipeline('p')}, @copy);
+is($pg->value('SELECT count(*) FROM capstan.pipeline_status', @copy), 0, 'stop and drop one after the other: drop waits for the worker');
+
+# Drop.
+($state) = failure(q{SELECT capstan.drop_pipeline('p')});
+is($state, 'CA019', 'a running pipeline is not dropped');
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+$pg->safe_psql(q{BEGIN; SELECT capstan.drop_pipeline('p'); ROLLBACK; SELECT capstan.start_pipeline('p')});
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+state_is('streaming', 'a drop that is rolled back does not matter');
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+$pg->safe_psql(q{SELECT capstan.drop_pipeline('p')});
+is($pg->value('SELECT count(*) FROM capstan.worker_stats()'), 0, 'dropped, it leaves no slot') or diag($pg->safe_psql('SELECT * FROM capstan.worker_stats()'));
+is($pg->value('SELECT count(*) FROM shop.t'), $my->value('SELECT COUNT(*) FROM shop.t'), '... and the target stays');
+
+ok(!$pg->log_contains(qr/sesam/), 'the password is not in the log');
+is($pg->value(q{SELECT count(*) FROM capstan.incident_status i WHERE i::text LIKE '%sesam%'}), 0, 'nor in an incident');
+
+done_testing();
