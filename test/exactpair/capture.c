@@ -13,9 +13,6 @@
 
 #include "exactpair.h"
 
-#ifndef ER_QUERY_INTERRUPTED
-#define ER_QUERY_INTERRUPTED 1317
-#endif
 #define WARN_WITHOUT_SNAPSHOT 138
 
 #define READ_BOUND_MS 30
@@ -185,6 +182,8 @@ take_write_pair(Capture *capture)
 	capture->gtid_set = read_set(lock_conn);
 	open_view(view_conn);
 	execute(lock_conn, "UNLOCK TABLES");
+	if (options.ddl && captures_begun % 2 == 0)
+		sleep_us(30000);		/* DDL that waited for the lock may slip in */
 	if (!touch())
 	{
 		capture_counts.redone++;

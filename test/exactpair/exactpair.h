@@ -63,7 +63,7 @@ typedef struct Options
 	CaptureMode mode;
 	int			writers;
 	double		seconds;
-	const char *expect;			/* "exact", "violations" or NULL */
+	const char *expect;			/* "exact", "missing", "future" or NULL */
 	int			least_captures; /* of "exact" */
 	const char *order_commits;	/* "ON" or "OFF": set on the server; NULL: left alone */
 	bool		quick;			/* writers do short transactions only */

@@ -106,7 +106,10 @@ mysql_version()
 # The path of an instance's folder as the server sees it.
 mysql_inside()
 {
-	echo "${1#"$MYSQL_ROOT"}"
+	local dir
+
+	dir=$(readlink -f "$1")
+	echo "${dir#"$MYSQL_ROOT"}"
 }
 
 mysql_chown()

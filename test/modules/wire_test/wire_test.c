@@ -377,3 +377,34 @@ wire_stream(PG_FUNCTION_ARGS)
 	capstan_binlogstream_close(stream);
 	return (Datum) 0;
 }
+
+/* wire_preflight(options, patterns, with_copy): status, name, found, wanted, fix, SQLSTATE. */
+PG_FUNCTION_INFO_V1(wire_preflight);
+PGDLLEXPORT Datum
+wire_preflight(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = begin_lines(fcinfo);
+	SourceOptions *options = parse_options(PG_GETARG_TEXT_PP(0));
+	SourceConn *conn = capstan_wire_connect(options, "test");
+	Datum	   *elements;
+	int			n;
+	List	   *patterns = NIL;
+	List	   *unmatched;
+	ListCell   *lc;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false, TYPALIGN_INT, &elements, NULL, &n);
+	for (int i = 0; i < n; i++)
+		patterns = lappend(patterns, TextDatumGetCString(elements[i]));
+	foreach(lc, capstan_wire_preflight(conn, options, capstan_wire_list_tables(conn, patterns, &unmatched), PG_GETARG_BOOL(2)))
+	{
+		PreflightCheck *check = lfirst(lc);
+		static const char *const names[] = {"ok", "warning", "error"};
+
+		put_line(rsinfo, psprintf("%s %s: found %s, wanted %s%s%s%s%s", names[check->status], check->name, check->found, check->wanted,
+								  check->fix != NULL ? ", fix " : "", check->fix != NULL ? check->fix : "",
+								  check->sqlerrcode != 0 ? " " : "",
+								  check->sqlerrcode != 0 ? unpack_sql_state(check->sqlerrcode) : ""));
+	}
+	capstan_wire_close(conn);
+	return (Datum) 0;
+}

@@ -1,0 +1,176 @@
+/*
+ * test_json.c
+ *		Binary JSON: doubles against thousands that a server printed (data/doubles.tsv), and documents
+ *		that no server makes.  Whole documents are in the json fixture.
+ */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "binlog/binlog.h"
+#include "builder.h"
+
+static void
+test_doubles(void)
+{
+	size_t		length;
+	char	   *data = (char *) unit_load("doubles.tsv", &length);
+	char	   *rest = data;
+	char	   *line;
+	int			count = 0;
+	StrBuf		document;
+	StrBuf		out;
+	CapstanError error;
+
+	capstan_strbuf_init(&document);
+	capstan_strbuf_init(&out);
+	while ((line = unit_line(&rest)) != NULL)
+	{
+		const char *hex = unit_field(&line, '\t');
+
+		capstan_strbuf_reset(&document);
+		capstan_strbuf_reset(&out);
+		build_hex(&document, "0b");
+		build_hex(&document, hex);
+		CHECK(capstan_json_to_text((uint8_t *) document.data, document.length, &out, &error));
+		CHECK_MSG(strcmp(out.data, line) == 0, "double %s: got %s, expected %s", hex, out.data, line);
+		count++;
+	}
+	CHECK(count > 5000);
+	free(data);
+	capstan_strbuf_free(&document);
+	capstan_strbuf_free(&out);
+}
+
+/* NULL: it must be refused. */
+static void
+check_json(const char *hex, const char *expected)
+{
+	StrBuf		document;
+	StrBuf		out;
+	CapstanError error;
+	uint8_t    *copy;
+	bool		ok;
+
+	capstan_strbuf_init(&document);
+	capstan_strbuf_init(&out);
+	capstan_strbuf_append(&document, "", 0);
+	build_hex(&document, hex);
+	copy = malloc(document.length + (document.length == 0));
+	memcpy(copy, document.data, document.length);
+	ok = capstan_json_to_text(copy, document.length, &out, &error);
+	CHECK_MSG(ok == (expected != NULL), "%s: %s", hex, ok ? out.data : error.message);
+	if (ok && expected != NULL)
+		CHECK_STR(out.data, expected);
+	free(copy);
+	capstan_strbuf_free(&document);
+	capstan_strbuf_free(&out);
+}
+
+/* `depth` arrays around nothing, each the only element of the one around it. */
+static bool
+nested(int depth)
+{
+	StrBuf		document;
+	StrBuf		out;
+	CapstanError error;
+	bool		ok;
+
+	capstan_strbuf_init(&document);
+	capstan_strbuf_init(&out);
+	build_uint(&document, 2, 1);
+	for (int i = depth; i > 1; i--)
+	{
+		build_uint(&document, 1, 2);
+		build_uint(&document, 7 * (uint64_t) i - 3, 2);
+		build_uint(&document, 2, 1);
+		build_uint(&document, 7, 2);
+	}
+	build_uint(&document, 0, 2);
+	build_uint(&document, 4, 2);
+	ok = capstan_json_to_text((uint8_t *) document.data, document.length, &out, &error);
+	CHECK(ok || error.code == CAPSTAN_ERROR_LIMIT);
+	CHECK(!ok || out.length == 2 * (size_t) depth);
+	capstan_strbuf_free(&document);
+	capstan_strbuf_free(&out);
+	return ok;
+}
+
+static void
+test_documents(void)
+{
+	check_json("", "null");
+	check_json("0400", "null");
+	check_json("0402", "false");
+	check_json("0403", NULL);
+	check_json("04", NULL);
+	check_json("05ffff", "-1");
+	check_json("06ffff", "65535");
+	check_json("05ff", NULL);
+	check_json("0d00", NULL);
+	check_json("ff00", NULL);
+	check_json("0c00", "\"\"");
+	check_json("0c0161", "\"a\"");
+	check_json("0c0261", NULL);
+	check_json("0cffffffff7f61", NULL);
+	check_json("0cffffffffff0161", NULL);	/* a length of more than 32 bits */
+	check_json("0b000000000000f07f", NULL);	/* infinity */
+	check_json("0b000000000000f87f", NULL);
+
+	/* Arrays and objects: inlined values, offsets out of the value, sizes and counts that lie. */
+	check_json("02 0000 0400", "[]");
+	check_json("00 0000 0400", "{}");
+	check_json("02 0100 0700 04 0100", "[true]");
+	check_json("02 0100 0700 05 0080", "[-32768]");
+	check_json("03 01000000 0d000000 07 ffffffff", "[-1]");
+	check_json("03 01000000 0d000000 08 ffffffff", "[4294967295]");
+	check_json("02 0100 0b00 07 0700 ffffffff", "[-1]");
+	check_json("02 0100 0700 05 00", NULL);
+	check_json("02 0100 0800 05 0080", NULL);
+	check_json("02 0200 0700 05 0080", NULL);
+	check_json("02 ffff 0700 05 0080", NULL);
+	check_json("03 ffffffff 0d000000 07 ffffffff", NULL);
+	check_json("02 0100 0700 0c 0700", NULL);
+	check_json("02 0100 0900 0c 0700 0161", "[\"a\"]");
+	check_json("02 0100 0900 0c 0900 0161", NULL);
+	check_json("02 0000 0300", NULL);
+	check_json("00 0100 0c00 0b00 0100 04 0000 61", "{\"a\": null}");
+	check_json("00 0100 0c00 0b00 0200 04 0000 61", NULL);
+	check_json("00 0100 0c00 ff00 0100 04 0000 61", NULL);
+	/* An array that contains itself: depth ends it. */
+	check_json("02 0100 0700 02 0000", NULL);
+	/* Each of two elements is the array itself: the output's limit ends it. */
+	check_json("02 0200 0a00 02 0000 02 0000", NULL);
+
+	/* Opaque values. */
+	check_json("0f f6 04 0402 8096 64", NULL);
+	check_json("0f f6 04 0402 0164", NULL);
+	check_json("0f f6 05 0402 8101 32", NULL);
+	check_json("0f f6 04 0402 817b", NULL);
+	check_json("0f f6 04 0402 8132", "1.50");
+	check_json("0f f6 02 0402", NULL);
+	check_json("0f f6 00", NULL);
+	check_json("0f f6 04 0204 8132", NULL);
+	check_json("0f 0b 08 0000000000000000", "\"00:00:00.000000\"");
+	check_json("0f 0b 08 ffffffffffffffff", "\"-00:00:00.000001\"");
+	check_json("0f 0b 07 00000000000000", NULL);
+	check_json("0f 0b 08 0000000000000080", NULL);
+	check_json("0f 0c 08 ffffffffffffffff", NULL);
+	check_json("0f 0c 08 ffffffffffffff7f", NULL);
+	check_json("0f fc 03 4d616e", "\"base64:type252:TWFu\"");
+	check_json("0f fc 01 4d", "\"base64:type252:TQ==\"");
+	check_json("0f fc 04 4d616e", NULL);
+}
+
+void
+test_json(void)
+{
+	test_doubles();
+	test_documents();
+	CHECK(nested(1));
+	CHECK(nested(100));
+	CHECK(!nested(101));
+	CHECK(!nested(5000));
+}

@@ -1,0 +1,131 @@
+/*
+ * test_row.c
+ *		Text of column types, and that every fact a signature is made of changes it.
+ */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "row.h"
+
+static void
+check_type(SourceColumn column, const char *expected)
+{
+	StrBuf		out;
+
+	capstan_strbuf_init(&out);
+	capstan_source_column_type(&column, &out);
+	CHECK_STR(out.data, expected);
+	capstan_strbuf_free(&out);
+}
+
+static void
+test_types(void)
+{
+	check_type((SourceColumn) {.type = SOURCE_BIGINT, .is_unsigned = true}, "bigint unsigned");
+	check_type((SourceColumn) {.type = SOURCE_DECIMAL, .precision = 10, .scale = 2}, "decimal(10,2)");
+	check_type((SourceColumn) {.type = SOURCE_VARCHAR, .octets = 80, .collation = 255}, "varchar(80 bytes)");
+	check_type((SourceColumn) {.type = SOURCE_TEXT, .length_bytes = 1}, "tinytext");
+	check_type((SourceColumn) {.type = SOURCE_TEXT, .length_bytes = 2}, "text");
+	check_type((SourceColumn) {.type = SOURCE_BLOB, .length_bytes = 3}, "mediumblob");
+	check_type((SourceColumn) {.type = SOURCE_BLOB, .length_bytes = 4}, "longblob");
+	check_type((SourceColumn) {.type = SOURCE_TIMESTAMP, .scale = 6}, "timestamp(6)");
+	check_type((SourceColumn) {.type = SOURCE_TIME}, "time");
+	check_type((SourceColumn) {.type = SOURCE_YEAR, .is_unsigned = true}, "year");
+	check_type((SourceColumn) {.type = SOURCE_BIT, .precision = 17}, "bit(17)");
+	check_type((SourceColumn) {.type = SOURCE_ENUM}, "enum");
+	check_type((SourceColumn) {.type = SOURCE_OTHER, .other_name = "xml"}, "xml");
+	check_type((SourceColumn) {.type = SOURCE_OTHER}, "unknown type");
+	/* Facts that a type does not have do not show. */
+	check_type((SourceColumn) {.type = SOURCE_JSON, .length_bytes = 4, .is_unsigned = true}, "json");
+	check_type((SourceColumn) {.type = SOURCE_DATE, .octets = 3, .is_unsigned = true}, "date");
+}
+
+#define FACTS 14
+
+/* A table with one fact changed, or none. */
+static void
+make_signature(int fact, StrBuf *out)
+{
+	static SourceBytes labels[] = {{"a", 1}, {"b,'", 3}, {"other", 5}};
+	SourceColumn columns[] = {
+		{.name = "id", .type = SOURCE_INT, .in_key = true},
+		{.name = "v", .type = SOURCE_VARCHAR, .octets = 80, .collation = 255, .nullable = true},
+		{.name = "e", .type = SOURCE_ENUM, .nlabels = 2, .labels = labels, .collation = 255},
+		{.name = "d", .type = SOURCE_DECIMAL, .precision = 10, .scale = 2, .nullable = true},
+	};
+	int			key[] = {0, 1};
+	SourceTable table = {
+		.schema_name = "s", .table_name = "t", .ncolumns = 4, .columns = columns, .nkey = 1, .key = key
+	};
+	SourceBytes fewer[] = {labels[0], labels[2]};
+
+	switch (fact)
+	{
+		case 0:
+			columns[0].name = "Id";
+			break;
+		case 1:
+			columns[0].type = SOURCE_BIGINT;
+			break;
+		case 2:
+			columns[0].is_unsigned = true;
+			break;
+		case 3:
+			columns[1].nullable = false;
+			break;
+		case 4:
+			columns[1].octets = 81;
+			break;
+		case 5:
+			columns[1].collation = 45;
+			break;
+		case 6:
+			columns[1].invisible = true;
+			break;
+		case 7:
+			columns[2].labels = fewer;
+			break;
+		case 8:
+			columns[3].scale = 3;
+			break;
+		case 9:
+			table.nkey = 2;
+			break;
+		case 10:
+			table.nkey = 0;
+			break;
+		case 11:
+			key[0] = 1;
+			break;
+		case 12:
+			table.key_has_prefix = true;
+			break;
+		case 13:
+			table.ncolumns = 3;
+			break;
+	}
+	capstan_source_table_signature(&table, out);
+}
+
+void
+test_row(void)
+{
+	StrBuf		signatures[FACTS + 1];
+
+	test_types();
+	for (int i = 0; i <= FACTS; i++)
+	{
+		capstan_strbuf_init(&signatures[i]);
+		make_signature(i, &signatures[i]);
+		CHECK(strchr(signatures[i].data, '\n') == NULL);
+		for (int j = 0; j < i; j++)
+			CHECK_MSG(strcmp(signatures[i].data, signatures[j].data) != 0, "facts %d and %d give the same signature", i, j);
+	}
+	CHECK_STR(signatures[FACTS].data,
+			  "\"id\" int not null, \"v\" varchar(80 bytes) collate 255, \"e\" enum('a','b,\\x27') collate 255 not null, "
+			  "\"d\" decimal(10,2), primary key (\"id\")");
+	for (int i = 0; i <= FACTS; i++)
+		capstan_strbuf_free(&signatures[i]);
+}
