@@ -248,7 +248,10 @@ find_position(PipelineRun *run, SourceConn *conn)
 		GtidSet    *ahead;
 
 		if (capstan_gtidset_contains_set(executed, run->applied))
+		{
+			run->executed_before = executed;
 			break;
+		}
 		ahead = capstan_gtidset_subtract(run->applied, executed);
 		if (GetCurrentTimestamp() >= deadline)
 			ereport(ERROR,

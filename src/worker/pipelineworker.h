@@ -4,6 +4,7 @@
  *
  *	 pipelineworker.c	start: slot, catalog, source, position; main loop; end
  *	 stream.c			one event after the other: source transactions, groups, commit
+ *	 ddlguard.c			statements in the log: which may pass, which halt
  *	 roundgate.c		the worker's side of snapshot rounds
  */
 #ifndef CAPSTAN_PIPELINEWORKER_H
@@ -19,6 +20,12 @@
 #include "meta/meta.h"
 #include "wire/binlogstream.h"
 #include "worker/internal.h"
+
+/* Of PipelineRun.schemas: a source schema that holds captured tables. */
+typedef struct SchemaEntry
+{
+	char		name[64 * 4 + 1];
+} SchemaEntry;
 
 typedef struct PipelineRun
 {
@@ -36,6 +43,7 @@ typedef struct PipelineRun
 	HTAB	   *tables_by_name;
 	HTAB	   *tables_by_id;	/* the stream's table ids */
 	HTAB	   *schemas;		/* that hold captured tables */
+	bool		fold_names;		/* the source compares names without case (lower_case_table_names) */
 
 	/* Position: what was applied in memory, committed or in the open group. */
 	GtidSet    *applied;
@@ -44,6 +52,8 @@ typedef struct PipelineRun
 	bool		counters_dirty;
 	TimestampTz progress_saved_at;
 	uint64		commit_us;		/* source commit time of the last applied transaction */
+	GtidSet    *executed_before; /* on the source, when the stream was opened: until it is applied, heartbeats may come while
+								 * the source still seeks; NULL from then on */
 
 	/* Source transaction. */
 	bool		in_transaction; /* between GTID and the group's end */
@@ -79,6 +89,20 @@ extern void capstan_stream_commit_if_due(PipelineRun *run, bool more_waiting);
 extern void capstan_stream_commit(PipelineRun *run);
 /* Opens the group's transaction if it is not open. */
 extern void capstan_stream_begin(PipelineRun *run);
+
+/* NULL: not captured. */
+extern ApplyTable *capstan_stream_find_table(PipelineRun *run, const char *schema_name, const char *table_name);
+/* For error texts and incidents. */
+extern void capstan_stream_note_table(const char *schema_name, const char *table_name);
+
+/* ddlguard.c */
+
+/*
+ * A statement in the binary log that names tables or is not known: raises when it touches what is captured or
+ * may do so, warns (in the group's transaction) when it makes a table that a pattern of the pipeline means.
+ */
+extern void capstan_guard_statement(PipelineRun *run, const BinlogEvent *event, const Statement *statement,
+									const char *default_schema);
 
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);

@@ -19,7 +19,6 @@
 
 #include "access/xact.h"
 #include "executor/spi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
@@ -31,8 +30,6 @@
 
 /* Without rows to commit, the position is saved this often. */
 #define PROGRESS_INTERVAL_MS 1000
-/* An incident holds at most so much of a statement. */
-#define STATEMENT_KEPT 8192
 
 /* "schema\0table\0" cannot be a string key: the lengths go in front. */
 typedef struct TableKey
@@ -53,11 +50,6 @@ typedef struct TableById
 	ApplyTable *table;			/* NULL: not captured */
 } TableById;
 
-typedef struct SchemaEntry
-{
-	char		name[64 * 4 + 1];
-} SchemaEntry;
-
 static void handle_event(PipelineRun *run, const BinlogEvent *event);
 
 static void
@@ -67,8 +59,8 @@ make_key(TableKey *key, const char *schema_name, const char *table_name)
 	snprintf(key->text, sizeof(key->text), "%zu:%s.%s", strlen(schema_name), schema_name, table_name);
 }
 
-static ApplyTable *
-find_table(PipelineRun *run, const char *schema_name, const char *table_name)
+ApplyTable *
+capstan_stream_find_table(PipelineRun *run, const char *schema_name, const char *table_name)
 {
 	TableKey	key;
 	TableByName *entry;
@@ -81,7 +73,7 @@ find_table(PipelineRun *run, const char *schema_name, const char *table_name)
 static bool
 is_wanted(void *arg, const char *schema_name, const char *table_name)
 {
-	return find_table((PipelineRun *) arg, schema_name, table_name) != NULL;
+	return capstan_stream_find_table((PipelineRun *) arg, schema_name, table_name) != NULL;
 }
 
 void
@@ -299,137 +291,15 @@ end_transaction(PipelineRun *run)
 	capstan_round_note(run, &run->gtid);
 }
 
-static void
-note_place(const char *schema_name, const char *table_name)
+void
+capstan_stream_note_table(const char *schema_name, const char *table_name)
 {
 	snprintf(MyPlace.table, sizeof(MyPlace.table), "%s.%s", schema_name, table_name);
-}
-
-/* Text of the statement for the incident, in memory that outlives the failure. */
-static void
-note_statement(const BinlogEvent *event)
-{
-	size_t		length = Min(event->u.query.sql.length, STATEMENT_KEPT);
-
-	MyPlace.statement = MemoryContextAlloc(TopMemoryContext, length + 1);
-	memcpy(MyPlace.statement, event->u.query.sql.data, length);
-	MyPlace.statement[length] = '\0';
-	for (size_t i = 0; i < length; i++)
-		if (MyPlace.statement[i] == '\0')
-			MyPlace.statement[i] = ' ';
-	/* it may be in any character set, or cut within a character */
-	if (!pg_verifymbstr(MyPlace.statement, length, true))
-		for (size_t i = 0; i < length; i++)
-			if (IS_HIGHBIT_SET(MyPlace.statement[i]))
-				MyPlace.statement[i] = '?';
 }
 
 /* ---------------------------------------------------------------------
  * Statements
  * --------------------------------------------------------------------- */
-
-static const char *
-schema_of(const StatementTable *table, const char *default_schema)
-{
-	return table->schema_name != NULL ? table->schema_name : default_schema;
-}
-
-static void
-halt_for_statement(const BinlogEvent *event, const Statement *statement, const char *schema_name, const char *table_name)
-{
-	note_statement(event);
-	note_place(schema_name, table_name);
-	ereport(ERROR,
-			(errcode(CAPSTAN_ERRCODE_DDL),
-			 errmsg("%s on captured table %s.%s", statement->command[0] == '\0' ? "a statement" : statement->command,
-					schema_name, table_name),
-			 errhint("Following DDL is not supported yet: nothing of it was applied. Drop the pipeline, make the target table what it "
-					 "should be, and create the pipeline again.")));
-}
-
-/* Does a table or database statement touch what is captured? */
-static void
-check_ddl(PipelineRun *run, const BinlogEvent *event, const Statement *statement, const char *default_schema)
-{
-	if (statement->temporary)
-		return;
-	for (int i = 0; i < statement->ntables; i++)
-	{
-		const StatementTable *named = &statement->tables[i];
-		const char *schema_name = schema_of(named, default_schema);
-
-		if (named->table_name != NULL)
-		{
-			if (find_table(run, schema_name, named->table_name) != NULL)
-				halt_for_statement(event, statement, schema_name, named->table_name);
-		}
-		else if (statement->kind == STATEMENT_DATABASE_DDL &&
-				 hash_search(run->schemas, schema_name, HASH_FIND, NULL) != NULL)
-			halt_for_statement(event, statement, schema_name, "*");
-	}
-}
-
-static bool
-is_system_schema(const char *name)
-{
-	return strcmp(name, "mysql") == 0 || strcmp(name, "sys") == 0 ||
-		strcmp(name, "performance_schema") == 0 || strcmp(name, "information_schema") == 0;
-}
-
-/* Rows changed by a statement that was logged as such: never right, except in MySQL's own schemas. */
-static void
-check_dml(const BinlogEvent *event, const Statement *statement, const char *default_schema)
-{
-	bool		system = statement->ntables > 0;
-
-	for (int i = 0; i < statement->ntables; i++)
-		if (!is_system_schema(schema_of(&statement->tables[i], default_schema)))
-			system = false;
-	if (system)
-		return;
-	note_statement(event);
-	ereport(ERROR,
-			(errcode(CAPSTAN_ERRCODE_STATEMENT),
-			 errmsg("rows were changed by a statement that is in the binary log as text"),
-			 errdetail("A session of the source used binlog_format = STATEMENT or MIXED."),
-			 errhint("Keep sessions from changing binlog_format on the source. What the statement did is not known here: drop the "
-					 "pipeline and create it again with truncate_target => true.")));
-}
-
-/* Does the name occur in the text, in any case? */
-static bool
-mentions(const char *text, const char *name)
-{
-	size_t		length = strlen(name);
-
-	for (; *text != '\0'; text++)
-		if (pg_strncasecmp(text, name, length) == 0)
-			return true;
-	return false;
-}
-
-/* A statement that nobody knows: harmless only where nothing captured can be meant. */
-static void
-check_unknown(PipelineRun *run, const BinlogEvent *event, const char *default_schema)
-{
-	HASH_SEQ_STATUS status;
-	SchemaEntry *entry;
-	char	   *sql = pnstrdup(event->u.query.sql.data, event->u.query.sql.length);
-	bool		suspect = hash_search(run->schemas, default_schema, HASH_FIND, NULL) != NULL;
-
-	hash_seq_init(&status, run->schemas);
-	while ((entry = hash_seq_search(&status)) != NULL)
-		if (mentions(sql, entry->name))
-			suspect = true;
-	if (!suspect && !run->begun)
-		return;
-	note_statement(event);
-	ereport(ERROR,
-			(errcode(CAPSTAN_ERRCODE_STATEMENT),
-			 errmsg("a statement in the binary log is not known"),
-			 errdetail("Default database \"%s\".", default_schema),
-			 errhint("capstan cannot tell whether it changes a captured table. capstan.incident holds its text.")));
-}
 
 static void
 handle_query(PipelineRun *run, const BinlogEvent *event)
@@ -472,13 +342,9 @@ handle_query(PipelineRun *run, const BinlogEvent *event)
 			break;
 		case STATEMENT_TABLE_DDL:
 		case STATEMENT_DATABASE_DDL:
-			check_ddl(run, event, &statement, default_schema);
-			break;
 		case STATEMENT_DML:
-			check_dml(event, &statement, default_schema);
-			break;
 		case STATEMENT_UNKNOWN:
-			check_unknown(run, event, default_schema);
+			capstan_guard_statement(run, event, &statement, default_schema);
 			break;
 	}
 	if (!run->begun)
@@ -502,10 +368,10 @@ table_of_map(PipelineRun *run, const SourceTable *source)
 		return entry->table;
 
 	entry->serial = source->serial;
-	entry->table = table = find_table(run, source->schema_name, source->table_name);
+	entry->table = table = capstan_stream_find_table(run, source->schema_name, source->table_name);
 	if (table == NULL)
 		return NULL;
-	note_place(source->schema_name, source->table_name);
+	capstan_stream_note_table(source->schema_name, source->table_name);
 	if (!source->has_names)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
@@ -571,7 +437,7 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 	table = table_of_map(run, source);
 	if (table == NULL)
 		return;
-	note_place(source->schema_name, source->table_name);
+	capstan_stream_note_table(source->schema_name, source->table_name);
 	check_image(event);
 	run->has_rows = true;
 	capstan_stream_begin(run);
@@ -630,6 +496,25 @@ handle_payload(PipelineRun *run)
 		raise_decoder_error(&error);
 }
 
+/*
+ * The source had nothing more to send: what the views call lag starts anew here.  Only if everything that came
+ * before is committed, nothing came behind it while we were busy, and the source does not merely seek.
+ */
+static void
+note_heartbeat(PipelineRun *run)
+{
+	if (run->in_transaction || run->group_open || capstan_binlogstream_pending(run->stream))
+		return;
+	if (run->executed_before != NULL)
+	{
+		if (!capstan_gtidset_contains_set(run->applied, run->executed_before))
+			return;
+		capstan_gtidset_free(run->executed_before);
+		run->executed_before = NULL;
+	}
+	pg_atomic_write_u64(&run->slot->caught_up_us, (uint64) GetCurrentTimestamp());
+}
+
 /* ---------------------------------------------------------------------
  * Events
  * --------------------------------------------------------------------- */
@@ -677,12 +562,14 @@ handle_event(PipelineRun *run, const BinlogEvent *event)
 							   (int) Min(event->u.incident.message.length, 500), event->u.incident.message.data),
 					 errhint("What was lost is not known: drop the pipeline and create it again with truncate_target => true.")));
 			break;
+		case BINLOG_HEARTBEAT:
+			note_heartbeat(run);
+			break;
 		case BINLOG_IGNORED:
 		case BINLOG_FORMAT:
 		case BINLOG_ROTATE:
 		case BINLOG_TABLE_MAP:
 		case BINLOG_ROWS_QUERY:
-		case BINLOG_HEARTBEAT:
 		case BINLOG_PREVIOUS_GTIDS:
 		case BINLOG_STOP:
 			break;
