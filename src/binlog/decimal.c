@@ -11,7 +11,6 @@
 
 #define DIGITS_PER_GROUP 9
 #define GROUP_BYTES 4
-#define DECIMAL_DIGITS_MAX 65
 
 static const uint8_t bytes_of_digits[DIGITS_PER_GROUP + 1] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
 static const uint32_t power_of_ten[DIGITS_PER_GROUP + 1] = {
@@ -53,8 +52,8 @@ bool
 capstan_decimal_to_text(const uint8_t *packed, int precision, int scale, StrBuf *out)
 {
 	uint8_t		copy[DECIMAL_DIGITS_MAX];
-	char		digits[DECIMAL_DIGITS_MAX + DIGITS_PER_GROUP];
-	char		text[DECIMAL_DIGITS_MAX + 4];
+	char		digits[DECIMAL_DIGITS_MAX];
+	char		text[DECIMAL_DIGITS_MAX + 3];	/* "-0." */
 	const uint8_t *from = copy;
 	char	   *to = digits;
 	char	   *end = text;

@@ -357,7 +357,7 @@ decode_tag(ByteReader *reader, Gtid *gtid)
 
 /*
  * A message of the serialization library; all integers of variable length:
- *	   version 0, size of the message, last field that must not be ignored,
+ *	   version 1, size of the message, 1 + the last field that must not be ignored or 0,
  *	   { field, value }: 0 flags, 1 uuid (16 integers), 2 number (signed), 3 tag (length, bytes),
  *	   4 last committed (signed), 5 sequence number (signed), 6 immediate commit time,
  *	   7 original commit time if it differs, 8 transaction length,
@@ -381,7 +381,7 @@ decode_gtid_tagged(ByteReader *reader, BinlogEvent *event, CapstanError *error)
 
 	if (reader->failed || size > available)
 		return cut_off("tagged GTID", error);
-	if (version != 0 || last_required >= FIELDS_KNOWN)
+	if (version != 1 || last_required > FIELDS_KNOWN)
 		return capstan_error(error, CAPSTAN_ERROR_UNSUPPORTED, "tagged GTID event has unknown fields");
 
 	event->kind = BINLOG_GTID;
@@ -703,7 +703,8 @@ capstan_binlog_decode(BinlogDecoder *decoder, const uint8_t *data, size_t length
 	if (!decode_body(decoder, &reader, false, event, error))
 		return false;
 
-	if (event->end_position > decoder->position)
+	/* A rotate event ends the file that its own position belongs to. */
+	if (event->kind != BINLOG_ROTATE && event->end_position > decoder->position)
 		decoder->position = event->end_position;
 	/* A group begins: no statement before it reaches into it. */
 	if (event->kind == BINLOG_GTID || event->kind == BINLOG_ANONYMOUS_GTID)

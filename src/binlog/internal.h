@@ -180,9 +180,11 @@ extern bool capstan_value_decode(const ColumnLayout *layout, const SourceColumn 
 								 SourceValue *value, Scratch *scratch, CapstanError *error);
 
 /*
- * decimal.c: the text of a packed decimal of the given precision and scale in the form
- * row.h wants, appended to out; false if the bytes are not one.
+ * decimal.c: the text of a packed decimal of the given precision (at most DECIMAL_DIGITS_MAX) and scale in
+ * the form row.h wants, appended to out; false if the bytes are not one.  Columns have at most 65 digits;
+ * inside JSON the server counts whole groups of nine.
  */
+#define DECIMAL_DIGITS_MAX 81
 extern int	capstan_decimal_packed_size(int precision, int scale);
 extern bool capstan_decimal_to_text(const uint8_t *packed, int precision, int scale, StrBuf *out);
 

@@ -309,7 +309,7 @@ print_temporal(JsonPrinter *printer, uint8_t column_type, const uint8_t *data, s
 static bool
 print_decimal(JsonPrinter *printer, const uint8_t *data, size_t length)
 {
-	if (length < 2 || data[0] < 1 || data[0] > 65 || data[1] > 30 || data[1] > data[0] ||
+	if (length < 2 || data[0] < 1 || data[0] > DECIMAL_DIGITS_MAX || data[1] > data[0] ||
 		length - 2 != (size_t) capstan_decimal_packed_size(data[0], data[1]) ||
 		!capstan_decimal_to_text(data + 2, data[0], data[1], printer->out))
 		return malformed(printer);
