@@ -357,7 +357,8 @@ raise_failures(const SourceOptions *options, const ConnectFailure *chosen, const
 			(errcode(chosen->sqlerrcode),
 			 errmsg("could not connect to source \"%s\": %s", options->server_name, chosen->text),
 			 errdetail("%s", details),
-			 chosen->hint != NULL ? errhint("%s", chosen->hint) : 0));
+			 errhint("%s", chosen->hint != NULL ? chosen->hint :
+					 "Check the server options host and port, that MySQL runs there, and that it accepts connections from this machine (bind_address, skip_networking, firewalls).")));
 }
 
 static void
