@@ -137,7 +137,7 @@ refused('wrong password', "SELECT capstan.create_pipeline('p', server => 'locked
 	message => qr/./, hint => qr/./);
 
 # Privileges: the fix is the GRANT, and executing it mends it.
-for my $case ([ 'REPLICATION SLAVE', '*.*' ], [ 'LOCK TABLES', 'shop.*' ], [ 'SELECT', 'shop.*' ])
+for my $case ([ 'REPLICATION SLAVE', '*.*' ], [ 'LOCK TABLES', 'shop.*' ])
 {
 	my ($privilege, $on) = @$case;
 
@@ -149,6 +149,13 @@ for my $case ([ 'REPLICATION SLAVE', '*.*' ], [ 'LOCK TABLES', 'shop.*' ], [ 'SE
 	$my->sql($grant // "GRANT $privilege ON $on TO 'capstan'\@'%'");
 	passes("... and its fix mends it", 'shop.*');
 }
+
+$my->sql(q{REVOKE SELECT ON shop.* FROM 'capstan'@'%'});
+refused_create('privilege SELECT missing, so that the tables cannot be seen', 'shop.*', 'CA017', 'pattern shop.*', hint => qr/GRANT SELECT, LOCK TABLES ON `shop`\.\* TO 'capstan'\@'%'/);
+$my->sql(q{GRANT SELECT (id) ON shop.orders TO 'capstan'@'%'});
+refused_create('privilege SELECT on some of the columns', 'shop.orders', '42501', 'privilege_select shop', hint => qr/GRANT SELECT ON `shop`\.\* TO 'capstan'/);
+$my->sql(q{REVOKE SELECT (id) ON shop.orders FROM 'capstan'@'%'; GRANT SELECT ON shop.* TO 'capstan'@'%'});
+passes('with SELECT again', 'shop.*');
 
 # Settings of the source: likewise.
 for my $case (
@@ -294,7 +301,7 @@ if ($native)
 	passes('a cascade is captured where the source logs it', 'shop.*');
 	$my->restart(@{ $my->{options} }, '--innodb-native-foreign-keys=ON');
 }
-refused_create('a cascade that is not logged', 'shop.*', 'CA014', 'fk_cascade shop.lines', message => qr/follows|cascade/i, hint => qr/./);
+refused_create('a cascade that is not logged', 'shop.*', 'CA014', 'cascade shop.lines', message => qr/follows|cascade/i, hint => qr/./);
 passes('... only the child table is refused', 'shop.orders,shop.items');
 $my->restart('') if $native;
 $my->sql('DROP TABLE shop.lines');

@@ -239,10 +239,18 @@ sub _mysql_command
 		"--init-command=SET time_zone = '+00:00', sql_mode = '', max_execution_time = 0, sql_select_limit = DEFAULT",
 		'-e', $sql);
 
-	$command .= ' | ' . _shell('perl', __FILE__, '--expand-json',
-		join ',', grep { $columns->[$_]{type} eq 'json' } 0 .. $#$columns)
-	  if grep { $_->{type} eq 'json' } @$columns;
-	return $command;
+	return $command . _filter($columns);
+}
+
+# What the text of numbers needs before it can be compared.
+sub _filter
+{
+	my ($columns) = @_;
+	my @json = grep { $columns->[$_]{type} eq 'json' } 0 .. $#$columns;
+	my @float = grep { $columns->[$_]{type} =~ /^(?:float|double)$/ } 0 .. $#$columns;
+
+	return '' unless @json || @float;
+	return ' | ' . _shell($^X, __FILE__, '--filter', join(',', @json), join(',', @float));
 }
 
 # CSV with a quote and a delimiter that are in no value, since the values are canonical
@@ -259,7 +267,7 @@ sub _postgres_command
 
 	return _shell('env', 'PGOPTIONS=-c timezone=UTC -c datestyle=ISO -c client_encoding=UTF8 '
 		  . '-c extra_float_digits=1 -c bytea_output=hex -c statement_timeout=0 -c intervalstyle=postgres',
-		@$psql, '-qAt', '-v', 'ON_ERROR_STOP=1', '-c', $sql);
+		@$psql, '-qAt', '-v', 'ON_ERROR_STOP=1', '-c', $sql) . _filter($columns);
 }
 
 # The text of a column in MySQL.
@@ -278,8 +286,7 @@ sub _mysql_text
 	  ? "CAST(CAST($q AS DECIMAL($c->{precision},$c->{scale})) AS CHAR)" : "CAST($q AS CHAR)"
 	  if $type eq 'decimal';
 	# CAST(... AS CHAR) of a computed double has too few digits; JSON has them all.
-	return _mysql_float("REPLACE(REPLACE(CAST(JSON_ARRAY(CAST($q AS DOUBLE)) AS CHAR), '[', ''), ']', '')")
-	  if $type =~ /^(?:float|double)$/;
+	return "CAST(JSON_ARRAY(CAST($q AS DOUBLE)) AS CHAR)" if $type =~ /^(?:float|double)$/;
 	return "LPAD(BIN($q + 0), $c->{precision}, '0')" if $type eq 'bit';
 	return "IF(MONTH($q) = 0 OR DAYOFMONTH($q) = 0, NULL, DATE_FORMAT($q, '%Y-%m-%d'))" if $type eq 'date';
 	return "IF(MONTH($q) = 0 OR DAYOFMONTH($q) = 0, NULL, DATE_FORMAT($q, '%Y-%m-%d %H:%i:%s.%f'))"
@@ -307,7 +314,7 @@ sub _postgres_text
 	}
 	elsif ($type =~ /^(?:float|double)$/)
 	{
-		return _postgres_float("$q\::float8::text") if $pg =~ /^float[48]$/;
+		return "$q\::float8::text" if $pg =~ /^float[48]$/;
 	}
 	elsif ($type eq 'bit')
 	{
@@ -358,35 +365,6 @@ sub _finite
 {
 	my ($q, $text) = @_;
 	return "CASE WHEN isfinite($q) THEN $text ELSE $q\::text END";
-}
-
-# Shortest decimal text to DIGITSeEXPONENT, digits without zeros at either end. The two
-# dialects say the same: split mantissa and exponent, drop the point, move the exponent.
-sub _mysql_float
-{
-	my ($t) = @_;
-	my $mantissa = "IF(LOCATE('e', $t), REPLACE(SUBSTRING_INDEX($t, 'e', 1), '-', ''), REPLACE($t, '-', ''))";
-	my $exponent = "IF(LOCATE('e', $t), CAST(SUBSTRING_INDEX($t, 'e', -1) AS SIGNED), 0)";
-	my $fraction = "IF(LOCATE('.', $mantissa), SUBSTRING_INDEX($mantissa, '.', -1), '')";
-	my $digits = "TRIM(LEADING '0' FROM REPLACE($mantissa, '.', ''))";
-	my $short = "TRIM(TRAILING '0' FROM $digits)";
-
-	return "IF($t = 'null', NULL, CONCAT(IF(LEFT($t, 1) = '-', '-', ''), IF($short = '', '0', CONCAT($short, 'e', "
-	  . "$exponent - CHAR_LENGTH($fraction) + CHAR_LENGTH($digits) - CHAR_LENGTH($short)))))";
-}
-
-sub _postgres_float
-{
-	my ($t) = @_;
-	my $mantissa = "replace(split_part($t, 'e', 1), '-', '')";
-	my $exponent = "coalesce(nullif(split_part($t, 'e', 2), '')::int, 0)";
-	my $fraction = "split_part($mantissa, '.', 2)";
-	my $digits = "ltrim(replace($mantissa, '.', ''), '0')";
-	my $short = "rtrim($digits, '0')";
-
-	# || and not concat(): a NULL must stay one.
-	return "((CASE WHEN left($t, 1) = '-' THEN '-' ELSE '' END) || (CASE WHEN $short = '' THEN '0' ELSE $short || 'e' || "
-	  . "($exponent - length($fraction) + length($digits) - length($short)) END))";
 }
 
 sub _mysql_rows
@@ -456,20 +434,40 @@ sub _expand_number
 	return $sign . $whole . ($scale ? ".$fraction" : '');
 }
 
-# Called as a program, it is the filter for the numbers in the JSON columns of a stream.
+# The text of a float, as MySQL writes it in a JSON array or Postgres by itself, to
+# DIGITSeEXPONENT without zeros at either end.
+sub _normal_float
+{
+	my ($text) = @_;
+	my ($sign, $whole, $fraction, $exponent) =
+	  $text =~ /^\[?(-?)(\d+)(?:\.(\d+))?(?:e([-+]?\d+))?\]?$/ or return $text eq '[null]' ? 'NULL' : $text;
+
+	$fraction //= '';
+	$exponent = ($exponent // 0) - length $fraction;
+	my $digits = "$whole$fraction";
+	$digits =~ s/^0+//;
+	return "${sign}0" if $digits eq '';
+	$digits =~ s/(0+)$// and $exponent += length $1;
+	return "$sign${digits}e$exponent";
+}
+
+# Called as a program, it is the filter for the JSON and float columns of a stream.
 unless (caller)
 {
-	my @columns = split /,/, $ARGV[1];
+	my (undef, $json, $float) = @ARGV;
+	my @json = split /,/, $json;
+	my @float = split /,/, $float;
 
 	binmode STDIN;
 	binmode STDOUT;
 	while (my $line = <STDIN>)
 	{
-		if ($line =~ /[0-9][eE][-+]?[0-9]|-0\.0/)
+		if (@float || $line =~ /[0-9][eE][-+]?[0-9]|-0\.0/)
 		{
 			chomp $line;
 			my @fields = split /\t/, $line, -1;
-			$fields[$_] = _expand_numbers($fields[$_]) for @columns;
+			$fields[$_] = _expand_numbers($fields[$_]) for @json;
+			$fields[$_] = _normal_float($fields[$_]) for @float;
 			$line = join("\t", @fields) . "\n";
 		}
 		print $line;
