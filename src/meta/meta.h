@@ -33,6 +33,7 @@ typedef struct Pipeline
 	char	   *name;
 	char	   *server;
 	Oid			owner;
+	List	   *patterns;		/* char *: what create_pipeline was asked to capture */
 	char	   *snapshot;		/* 'incremental', 'never' */
 	MapPolicies policies;
 	bool		run;			/* desired_state = 'running' */

@@ -11,6 +11,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 
 #include "meta/internal.h"
@@ -18,7 +19,7 @@
 
 #define PIPELINE_COLUMNS \
 	"id, name, server, owner, snapshot, zero_dates, nul_bytes, desired_state, halted_by, replica_uuid, " \
-	"system_identifier, database_oid"
+	"system_identifier, database_oid, tables"
 
 static MapPolicies
 policies_from_text(const char *zero_dates, const char *nul_bytes)
@@ -30,6 +31,23 @@ policies_from_text(const char *zero_dates, const char *nul_bytes)
 	policies.nul_bytes = strcmp(nul_bytes, "strip") == 0 ? NUL_BYTES_STRIP :
 		strcmp(nul_bytes, "replace") == 0 ? NUL_BYTES_REPLACE : NUL_BYTES_HALT;
 	return policies;
+}
+
+/* A text[] without NULLs, copied into `context`. */
+static List *
+texts_from_array(Datum array, MemoryContext context)
+{
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	List	   *texts = NIL;
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		texts = lappend(texts, TextDatumGetCString(elements[i]));
+	MemoryContextSwitchTo(caller);
+	return texts;
 }
 
 /* The pipeline of one result row of PIPELINE_COLUMNS, in `context`. */
@@ -51,6 +69,7 @@ pipeline_from_tuple(HeapTuple tuple, TupleDesc desc, MemoryContext context)
 	pipeline->belongs_here =
 		meta_get_int64(tuple, desc, 11, 0) == (int64) GetSystemIdentifier() &&
 		DatumGetObjectId(SPI_getbinval(tuple, desc, 12, &isnull)) == MyDatabaseId;
+	pipeline->patterns = texts_from_array(SPI_getbinval(tuple, desc, 13, &isnull), context);
 	return pipeline;
 }
 

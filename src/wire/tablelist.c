@@ -62,6 +62,14 @@ matches(const char *pattern, const char *name)
 	return *pattern == '\0';
 }
 
+bool
+capstan_wire_pattern_matches(const char *pattern, const char *schema_name, const char *table_name)
+{
+	const char *dot = strchr(pattern, '.');
+
+	return dot != NULL && matches(pnstrdup(pattern, dot - pattern), schema_name) && matches(dot + 1, table_name);
+}
+
 /* Names of the source are utf-8 already; a pattern comes from SQL in the database's encoding. */
 static char *
 to_utf8(const char *text)

@@ -124,6 +124,8 @@ typedef struct SourceTableInfo
 } SourceTableInfo;
 
 extern List *capstan_wire_list_tables(SourceConn *conn, List *patterns, List **unmatched);
+/* Does one pattern (utf-8) mean this table?  Names and pattern are compared as they are. */
+extern bool capstan_wire_pattern_matches(const char *pattern, const char *schema_name, const char *table_name);
 /* One table as it is now, or NULL if it does not exist. */
 extern SourceTableInfo *capstan_wire_describe_table(SourceConn *conn, const char *schema_name, const char *table_name);
 

@@ -212,6 +212,6 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 			 errmsg("capstan pipeline \"%s\": %s: %s", pipeline, halted ? "halted" : "retrying", incident.message),
 			 incident.detail != NULL ? errdetail_internal("%s", incident.detail) : 0,
 			 incident.hint != NULL ? errhint("%s", incident.hint) : 0,
-			 not_stored == NULL ? 0 : errcontext("the incident could not be stored: %s", not_stored)));
+			 not_stored == NULL ? 0 : (errcontext("the incident could not be stored: %s", not_stored))));
 	RESUME_INTERRUPTS();
 }

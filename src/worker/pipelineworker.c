@@ -189,6 +189,33 @@ check_source(SourceConn *conn)
 	}
 }
 
+/*
+ * A server that leaves foreign-key cascades to InnoDB does not log them.  Preflight refuses such child tables, but the
+ * server may have been started with the setting since.
+ */
+static void
+check_cascades(PipelineRun *run, SourceConn *conn)
+{
+	SourceResult *result;
+
+	if (capstan_wire_try_query(conn, "SELECT @@GLOBAL.innodb_native_foreign_keys", &result, NULL) != 0 ||
+		result->nrows == 0 || result->rows[0][0] == NULL || strcmp(result->rows[0][0], "0") == 0)
+		return;
+	result = capstan_wire_query(conn, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME "
+								"FROM information_schema.REFERENTIAL_CONSTRAINTS "
+								"WHERE DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') "
+								"OR UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')");
+	for (int i = 0; i < result->nrows; i++)
+		if (capstan_stream_find_table(run, result->rows[i][0], result->rows[i][1]) != NULL)
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_CASCADE),
+					 errmsg("foreign key %s of %s.%s changes rows without a trace in the binary log", result->rows[i][2],
+							result->rows[i][0], result->rows[i][1]),
+					 errdetail("The source runs with innodb_native_foreign_keys = ON."),
+					 errhint("SET PERSIST_ONLY innodb_native_foreign_keys = OFF; restart the source; then drop the pipeline and create "
+							 "it again with truncate_target => true if rows were changed by cascades meanwhile.")));
+}
+
 static GtidSet *
 query_gtid_set(SourceConn *conn, const char *variable)
 {
@@ -291,6 +318,8 @@ open_stream(PipelineRun *run)
 	SourceConn *conn = capstan_wire_connect(run->options, psprintf("stream %s", run->pipeline->name));
 
 	check_source(conn);
+	check_cascades(run, conn);
+	run->fold_names = strcmp(capstan_wire_query_value(conn, "SELECT @@GLOBAL.lower_case_table_names"), "0") != 0;
 	find_position(run, conn);
 	log_start(run, conn);
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
