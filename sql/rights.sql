@@ -107,6 +107,8 @@ WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
   AND NOT EXISTS (SELECT FROM pg_type t WHERE d.classid = 'pg_type'::regclass AND t.oid = d.objid AND (t.typelem <> 0 OR t.typrelid <> 0))
   AND NOT EXISTS (SELECT FROM pg_class c WHERE d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind NOT IN ('r', 'v'))
 ORDER BY 1;
+-- library and SQL objects are of one version
+SELECT extversion = capstan.version() AS same FROM pg_extension WHERE extname = 'capstan';
 -- no function of it is left with the defaults of volatility and parallelism by oversight
 SELECT p.oid::regprocedure FROM pg_proc p
 WHERE pronamespace = 'capstan'::regnamespace AND proparallel = 'u' AND provolatile <> 'v' ORDER BY 1;

@@ -82,9 +82,13 @@ plan_tables(PipelinePlan *plan, List *infos)
 
 	foreach(lc, infos)
 	{
-		PlannedTable *table = palloc0(sizeof(PlannedTable));
+		SourceTableInfo *info = lfirst(lc);
+		PlannedTable *table;
 
-		table->info = lfirst(lc);
+		if (info->view)			/* reported by capstan_wire_preflight */
+			continue;
+		table = palloc0(sizeof(PlannedTable));
+		table->info = info;
 		table->source_name = psprintf("%s.%s", table->info->table.schema_name, table->info->table.table_name);
 		table->target_schema = target_identifier(table->info->table.schema_name);
 		table->target_table = target_identifier(table->info->table.table_name);
@@ -155,31 +159,34 @@ sort_checks(List *checks)
 	return sorted;
 }
 
-/* Views that were named literally are reported and left out. */
-static List *
-without_views(PipelinePlan *plan, List *infos)
+/*
+ * Tables without a key are not supported yet; wire/ only warns of what they cost.
+ */
+static void
+refuse_keyless(PipelinePlan *plan)
 {
-	List	   *tables = NIL;
 	ListCell   *lc;
 
-	foreach(lc, infos)
+	foreach(lc, plan->tables)
 	{
-		SourceTableInfo *info = lfirst(lc);
+		PlannedTable *table = lfirst(lc);
+		char	   *name = psprintf("primary_key %s", table->source_name);
+		ListCell   *lc2;
 
-		if (info->view)
+		if (table->info->table.nkey > 0)
+			continue;
+		table->usable = false;
+		foreach(lc2, plan->checks)
 		{
-			PreflightCheck *check = sqlapi_add_check(plan, CHECK_ERROR,
-													 psprintf("table %s.%s", info->table.schema_name, info->table.table_name));
+			PreflightCheck *check = lfirst(lc2);
 
-			check->found = "a view";
-			check->wanted = "a base table";
-			check->fix = "Name the tables behind the view.";
+			if (strcmp(check->name, name) != 0)
+				continue;
+			check->status = CHECK_ERROR;
+			check->wanted = "a primary key, or a unique key over NOT NULL columns: tables without one are not supported yet";
 			check->sqlerrcode = CAPSTAN_ERRCODE_SOURCE_TABLE;
 		}
-		else
-			tables = lappend(tables, info);
 	}
-	return tables;
 }
 
 PipelinePlan *
@@ -204,11 +211,11 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 
 	infos = capstan_wire_list_tables(conn, request->patterns, &unmatched);
 	check_unmatched(plan, conn, unmatched);
-	infos = without_views(plan, infos);
 	plan->checks = list_concat(plan->checks, capstan_wire_preflight(conn, options, infos, with_copy));
 	capstan_wire_close(conn);
 
 	plan_tables(plan, infos);
+	refuse_keyless(plan);
 	check_collisions(plan);
 	sqlapi_check_targets(plan, lock_targets);
 

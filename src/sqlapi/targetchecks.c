@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/twophase.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
@@ -15,6 +16,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -423,6 +425,29 @@ check_existing(PipelinePlan *plan, PlannedTable *table, const TargetState *state
 		check_content(plan, table);
 }
 
+/*
+ * All targets are made, or locked, in one transaction: a table, its key, and mostly a TOAST table with its index
+ * for each that is made.
+ */
+static void
+check_lock_space(PipelinePlan *plan)
+{
+	int64		wanted = 0;
+	int64		space = (int64) max_locks_per_xact * (MaxBackends + max_prepared_xacts);
+	PreflightCheck *check;
+	ListCell   *lc;
+
+	foreach(lc, plan->tables)
+		wanted += OidIsValid(((PlannedTable *) lfirst(lc))->target) ? 1 : 4;
+	if (wanted <= space / 2)
+		return;
+	check = sqlapi_add_check(plan, CHECK_WARNING, "max_locks_per_transaction");
+	check->found = psprintf("%d: room for some " INT64_FORMAT " locks in the whole cluster", max_locks_per_xact, space);
+	check->wanted = psprintf("room for " INT64_FORMAT " locks of create_pipeline, and as many of others", wanted);
+	check->fix = psprintf("ALTER SYSTEM SET max_locks_per_transaction = " INT64_FORMAT "; and restart the server, or make several pipelines",
+						  2 * wanted / (MaxBackends + max_prepared_xacts) + 1);
+}
+
 void
 sqlapi_check_targets(PipelinePlan *plan, bool lock_targets)
 {
@@ -460,5 +485,6 @@ sqlapi_check_targets(PipelinePlan *plan, bool lock_targets)
 			check->wanted = psprintf("a table for %s", table->source_name);
 		}
 	}
+	check_lock_space(plan);
 	AtEOXact_GUC(false, guc_level);
 }

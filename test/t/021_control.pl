@@ -134,6 +134,23 @@ insert();
 $pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
 is($pg->value(q{SELECT count(*) FROM capstan.incident_status WHERE severity = 'retry' AND resolved_at IS NULL}), 0, 'its incidents are resolved');
 
+# Halted by a definite failure, and started again when it is mended.
+$pg->safe_psql(q{ALTER TABLE shop.t ADD CONSTRAINT no_secret CHECK (v <> 'secret')});
+$my->sql(q{INSERT INTO shop.t (v) VALUES ('secret')});
+($state, $text) = failure(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+is($state, 'CA019', 'who waits hears that it is halted') or diag($text);
+like($text, qr/pipeline "p" is halted: .*no_secret/s, '... and by which constraint');
+unlike($text, qr/'secret'|\bsecret\b/, '... but not the value');
+is($pg->safe_psql(q{SELECT state, desired_state, last_error LIKE '%no_secret%' FROM capstan.pipeline_status}), 'halted|running|t', 'state: halted, with the reason');
+is($pg->value(q{SELECT count(*) FROM shop.t WHERE v = 'secret'}), 0, 'nothing was skipped or changed');
+sleep(2);
+is($pg->value(q{SELECT sum(occurrences) FROM capstan.incident_status WHERE severity = 'halt'}), 1, 'it is not tried again by itself');
+ok(!$pg->log_contains(qr/\bsecret\b/), 'the value is not in the log');
+$pg->safe_psql(q{ALTER TABLE shop.t DROP CONSTRAINT no_secret; SELECT capstan.start_pipeline('p')});
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+tables_equal($my, $pg, ['shop.*'], 'mended and started, it goes on');
+is($pg->safe_psql(q{SELECT resolved_by, resolution FROM capstan.incident_status WHERE severity = 'halt'}), 'postgres|start_pipeline', 'the incident is resolved');
+
 # Dumped and restored: the copy is not the original.
 my $bin = dirname(($pg->psql_words)[0]);
 my $dump = File::Temp->new(SUFFIX => '.sql');
