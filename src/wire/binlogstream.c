@@ -22,12 +22,20 @@
 
 #include "common/hashfn.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/latch.h"
 
 #include "compat.h"
 #include "errcodes.h"
 #include "wire/binlogstream.h"
 #include "wire/internal.h"
+
+#ifdef WIRE_CONNECTOR_C
+/* mysql.h makes it void for those who need not know. */
+#undef MARIADB_TLS
+#include <ma_tls.h>
+#include <openssl/ssl.h>
+#endif
 
 #define COMMAND_BINLOG_DUMP_GTID 30
 #define BINLOG_THROUGH_GTID 4
@@ -46,7 +54,8 @@ struct BinlogStream
 	SourceConn *conn;
 	bool		started;		/* the first event is here */
 	bool		lost;
-	int			silence_ms;
+	int			silence_ms;		/* as long as the source may say nothing */
+	instr_time	heard;			/* when it last said something */
 #ifndef WIRE_CONNECTOR_C
 	MYSQL_RPL	rpl;
 #endif
@@ -209,6 +218,19 @@ read_packet(BinlogStream *stream, const uint8_t **data, size_t *length)
 	*length = n;
 }
 
+/* Does the library use OpenSSL, so that its TLS object can be asked? */
+static bool
+is_openssl(void)
+{
+	static int	answer = -1;
+	const char *library = NULL;
+
+	if (answer < 0)
+		answer = mariadb_get_infov(NULL, MARIADB_TLS_LIBRARY, &library) == 0 && library != NULL &&
+			strncmp(library, "OpenSSL", 7) == 0;
+	return answer == 1;
+}
+
 /* 1: something is buffered, 0: nothing is, -1: not known. */
 static int
 is_buffered(BinlogStream *stream)
@@ -219,7 +241,9 @@ is_buffered(BinlogStream *stream)
 		return 1;
 	if (pvio->cache != NULL && pvio->cache + pvio->cache_size > pvio->cache_pos)
 		return 1;
-	return pvio->ctls != NULL ? -1 : 0;
+	if (pvio->ctls == NULL)
+		return 0;
+	return is_openssl() ? SSL_has_pending((SSL *) ((MARIADB_TLS *) pvio->ctls)->ssl) : -1;
 }
 
 static void
@@ -306,6 +330,7 @@ capstan_binlogstream_open(SourceConn *conn, const GtidSet *executed, uint32_t se
 
 	conn->busy = true;
 	conn->timeout_ms = FIRST_EVENT_TIMEOUT_MS;
+	INSTR_TIME_SET_CURRENT(stream->heard);
 	start_dump(stream, server_id);
 	return stream;
 }
@@ -338,6 +363,7 @@ capstan_binlogstream_fetch(BinlogStream *stream, const uint8_t **data, size_t *l
 		stream->started = true;
 		stream->conn->timeout_ms = stream->silence_ms;
 	}
+	INSTR_TIME_SET_CURRENT(stream->heard);
 	*data = packet + 1;
 	*length = n - 1;
 }
@@ -358,15 +384,27 @@ capstan_binlogstream_pending(BinlogStream *stream)
 void
 capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_event_info)
 {
+	int			patience = stream->started ? stream->silence_ms : FIRST_EVENT_TIMEOUT_MS;
+	instr_time	now;
+	long		left;
 	int			rc;
 
-	if (is_buffered(stream) != 0)
+	if (stream->lost || is_buffered(stream) != 0)
 		return;
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, stream->heard);
+	left = Max(patience - (long) INSTR_TIME_GET_MILLISEC(now), 0);
 	rc = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						   capstan_wire_socket(stream->conn), timeout_ms, wait_event_info);
+						   capstan_wire_socket(stream->conn), Min(timeout_ms, left), wait_event_info);
 	if (rc & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
+	/* A caller that fetches only after this wait must learn here that nothing will come. */
+	if ((rc & (WL_LATCH_SET | WL_SOCKET_READABLE)) == 0 && left <= timeout_ms)
+	{
+		stream->lost = true;
+		capstan_wire_raise_silent(stream->conn, patience);
+	}
 }
 
 void
