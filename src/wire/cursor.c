@@ -75,16 +75,28 @@ static void
 raise_statement(SourceCursor *cursor)
 {
 	unsigned int number = mysql_stmt_errno(cursor->stmt);
-	char	   *message = pstrdup(mysql_stmt_error(cursor->stmt));
-	char	   *sqlstate = pstrdup(mysql_stmt_sqlstate(cursor->stmt));
+	const char *text = mysql_stmt_error(cursor->stmt);
+	const char *state = mysql_stmt_sqlstate(cursor->stmt);
+	char	   *message;
+	char	   *sqlstate;
+
+	/* Connector/C leaves an error that ends a result with the connection alone. */
+	if (number == 0)
+	{
+		number = mysql_errno(cursor->conn->mysql);
+		text = mysql_error(cursor->conn->mysql);
+		state = mysql_sqlstate(cursor->conn->mysql);
+	}
+	if (number == 0)
+	{
+		number = CR_SERVER_LOST;
+		text = "the client library failed without an error";
+	}
+	message = pstrdup(text);
+	sqlstate = pstrdup(state);
 
 	/* Whatever it was, a result may be left half read. */
 	capstan_wire_mark_lost(cursor->conn);
-	if (number == 0)
-	{
-		number = CR_UNKNOWN_ERROR;
-		message = pstrdup("the client library failed without an error");
-	}
 	if (number == CR_NET_PACKET_TOO_LARGE)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_VALUE),

@@ -42,6 +42,9 @@ typedef bool WireBool;
 
 #include "wire/wire.h"
 
+/* Connector/C's refusal of an authentication plugin that is not in its list. */
+#define WIRE_CR_PLUGIN_NOT_ALLOWED 5010
+
 /* Server errors that are looked at by number: https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html */
 #define WIRE_ER_CON_COUNT					1040
 #define WIRE_ER_DBACCESS_DENIED				1044

@@ -9,6 +9,8 @@
  */
 #include "postgres.h"
 
+#include "utils/builtins.h"
+
 #include "errcodes.h"
 #include "wire/preflight.h"
 
@@ -247,7 +249,7 @@ check_transport(Preflight *pf)
 						  pstrdup(is_tls ? "encrypted" : (local ? "a local socket" : "not encrypted")),
 						  pstrdup("encrypted"),
 						  psprintf("ALTER SERVER %s OPTIONS (SET ssl_mode 'verify_identity'); -- in Postgres; ADD instead of SET if it has none",
-								   pf->options->server_name != NULL ? pf->options->server_name : "..."),
+								   quote_identifier(pf->options->server_name)),
 						  CAPSTAN_ERRCODE_SOURCE_SETTING);
 	if (required != NULL)
 		capstan_preflight_add(pf, "require_secure_transport", CHECK_OK, pstrdup(required), pstrdup("any"), NULL, 0);

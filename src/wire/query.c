@@ -30,6 +30,7 @@ take_error(SourceConn *conn, const char *action, char **message)
 	unsigned int number = mysql_errno(conn->mysql);
 
 	if (number == 0 || number == CR_COMMANDS_OUT_OF_SYNC || number == CR_OUT_OF_MEMORY ||
+		number == CR_SSL_CONNECTION_ERROR ||
 		capstan_wire_error_is_loss(number))
 		capstan_wire_raise(conn, action);
 	CHECK_FOR_INTERRUPTS();

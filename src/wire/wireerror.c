@@ -67,6 +67,7 @@ capstan_wire_sqlstate(unsigned int number, const char *message)
 		case WIRE_ER_SECURE_TRANSPORT_REQUIRED:
 		case 2059:				/* CR_AUTH_PLUGIN_CANNOT_LOAD */
 		case 2061:				/* CR_AUTH_PLUGIN_ERR */
+		case WIRE_CR_PLUGIN_NOT_ALLOWED:
 			return ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION;
 
 		case WIRE_ER_ACCESS_DENIED:
@@ -145,8 +146,23 @@ capstan_wire_error_text(unsigned int number, const char *message)
 		return psprintf("error %u", number);
 	if (text_has_values(number))
 		return psprintf("error %u (text withheld, it may contain row values)", number);
+	/* The library prints what happens to lie in its buffer. */
+	if (number == WIRE_CR_PLUGIN_NOT_ALLOWED)
+		return pstrdup("the source asks for an authentication plugin that is not allowed on this connection");
 
 	text = pstrdup(message);
+	/* It goes into sentences of ours. */
+	for (size_t n = strlen(text); n > 0 && (text[n - 1] == '.' || text[n - 1] == ' ' || text[n - 1] == '\n'); n--)
+		text[n - 1] = '\0';
+	/* Connector/C reports EINPROGRESS when a connection was refused. */
+	if (number == CR_CONNECTION_ERROR || number == CR_CONN_HOST_ERROR)
+	{
+		char	   *progress = psprintf(" (%d)", EINPROGRESS);
+		size_t		n = strlen(text);
+
+		if (n > strlen(progress) && strcmp(text + n - strlen(progress), progress) == 0)
+			text[n - strlen(progress)] = '\0';
+	}
 	if (GetDatabaseEncoding() != PG_UTF8 || !pg_verify_mbstr(PG_UTF8, text, (int) strlen(text), true))
 	{
 		for (char *p = text; *p != '\0'; p++)
@@ -181,7 +197,8 @@ capstan_wire_error_hint(unsigned int number, const char *message)
 		case WIRE_ER_USER_LIMIT_REACHED:
 			return "Raise max_user_connections, or the account's resource limits, on the source.";
 		case 2059:				/* CR_AUTH_PLUGIN_CANNOT_LOAD */
-			return "Give the account on the source the authentication plugin caching_sha2_password.";
+		case WIRE_CR_PLUGIN_NOT_ALLOWED:
+			return "Give the account on the source the authentication plugin caching_sha2_password; one that wants the password in clear text needs TLS.";
 		default:
 			return NULL;
 	}
@@ -195,7 +212,13 @@ capstan_wire_raise_number(SourceConn *conn, const char *action, unsigned int num
 	const char *hint = capstan_wire_error_hint(number, message);
 	char	   *text = capstan_wire_error_text(number, message);
 
-	if (capstan_wire_error_is_loss(number))
+	/* Once connected, an error of TLS is a connection that broke. */
+	if (number == CR_SSL_CONNECTION_ERROR)
+	{
+		sqlerrcode = ERRCODE_CONNECTION_FAILURE;
+		hint = NULL;
+	}
+	if (sqlerrcode == ERRCODE_CONNECTION_FAILURE)
 		capstan_wire_mark_lost(conn);
 
 	/* If the wait was broken off because we are to stop, that is the error to raise. */
