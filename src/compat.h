@@ -61,13 +61,12 @@
 #endif
 
 /* The wait event of waits that need no name of their own. */
+#define COMPAT_WAIT_EXTENSION PG_WAIT_EXTENSION
 #if PG_VERSION_NUM >= 170000
 #include "utils/wait_event.h"
-#define COMPAT_WAIT_EXTENSION WAIT_EVENT_EXTENSION
 #define COMPAT_NEW_WAIT_EVENT(name) WaitEventExtensionNew(name)
 #elif PG_VERSION_NUM >= 140000
 #include "utils/wait_event.h"
-#define COMPAT_WAIT_EXTENSION PG_WAIT_EXTENSION
 #define COMPAT_NEW_WAIT_EVENT(name) PG_WAIT_EXTENSION
 #endif
 

@@ -89,7 +89,7 @@ choose_server_id(SourceConn *conn, const char *replica_uuid)
 	return id;
 }
 
-static void raise_dump(BinlogStream *stream, unsigned int number, const char *sqlstate, const char *message) pg_attribute_noreturn();
+static void raise_dump(BinlogStream *stream, unsigned int number, const char *sqlstate, const char *message) __attribute__((noreturn));
 
 /*
  * Error 1236 covers everything that may go wrong with a dump; only the text tells what.  Texts of 8.0 to 9.x, in
@@ -152,7 +152,7 @@ raise_dump(BinlogStream *stream, unsigned int number, const char *sqlstate, cons
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
-static void raise_library(BinlogStream *stream) pg_attribute_noreturn();
+static void raise_library(BinlogStream *stream) __attribute__((noreturn));
 static void
 raise_library(BinlogStream *stream)
 {
@@ -164,7 +164,7 @@ raise_library(BinlogStream *stream)
 	raise_dump(stream, number != 0 ? number : CR_SERVER_LOST, sqlstate, message);
 }
 
-static void raise_end(BinlogStream *stream) pg_attribute_noreturn();
+static void raise_end(BinlogStream *stream) __attribute__((noreturn));
 static void
 raise_end(BinlogStream *stream)
 {

@@ -70,7 +70,7 @@ struct SourceCursor
 	uint64		bytes;
 };
 
-static void raise_statement(SourceCursor *cursor) pg_attribute_noreturn();
+static void raise_statement(SourceCursor *cursor) __attribute__((noreturn));
 static void
 raise_statement(SourceCursor *cursor)
 {

@@ -131,9 +131,9 @@ extern bool capstan_wire_error_is_loss(unsigned int number);
 extern char *capstan_wire_error_text(unsigned int number, const char *message);
 extern const char *capstan_wire_error_hint(unsigned int number, const char *message);
 /* Raises what the library reports about the connection; action: "read from". */
-extern void capstan_wire_raise(SourceConn *conn, const char *action) pg_attribute_noreturn();
+extern void capstan_wire_raise(SourceConn *conn, const char *action) __attribute__((noreturn));
 extern void capstan_wire_raise_number(SourceConn *conn, const char *action, unsigned int number, const char *sqlstate,
-									  const char *message) pg_attribute_noreturn();
-extern void capstan_wire_raise_silent(SourceConn *conn, int timeout_ms) pg_attribute_noreturn();
+									  const char *message) __attribute__((noreturn));
+extern void capstan_wire_raise_silent(SourceConn *conn, int timeout_ms) __attribute__((noreturn));
 
 #endif
