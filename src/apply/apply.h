@@ -78,8 +78,8 @@ extern void capstan_apply_set_ranges(ApplyTable *table, List *ranges);
  */
 extern void capstan_apply_change(ApplyTable *table, const SourceChange *change);
 
-/* Adds the table's counters to its catalog row and zeroes them. */
-extern void capstan_apply_flush_counters(ApplyTable *table);
+/* Adds the table's counters to its catalog row and zeroes them; the first act of a policy makes a warning. */
+extern void capstan_apply_flush_counters(ApplyTable *table, const char *pipeline);
 
 /*
  * Writing a range.  All in one transaction, SPI connected.

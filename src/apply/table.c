@@ -299,9 +299,31 @@ capstan_apply_set_ranges(ApplyTable *table, List *ranges)
 	MemoryContextSwitchTo(caller);
 }
 
-void
-capstan_apply_flush_counters(ApplyTable *table)
+/* Nothing is changed in silence: the first value of a table that a policy changes makes a warning. */
+static void
+warn_of_policy(ApplyTable *table, const char *pipeline, const char *class, const char *what, const char *option)
 {
+	Incident	incident;
+
+	memset(&incident, 0, sizeof(incident));
+	incident.pipeline = pipeline;
+	incident.severity = "warning";
+	incident.class = class;
+	incident.message = psprintf("values of %s.%s were changed: %s", table->info->source_schema, table->info->source_table, what);
+	incident.detail = psprintf("The pipeline's policy %s acted for the first time on this table.", option);
+	incident.hint = "capstan.table_status counts how often it acts. Choose another policy when the pipeline is created.";
+	incident.source_table = psprintf("%s.%s", table->info->source_schema, table->info->source_table);
+	(void) capstan_meta_record_incident(&incident);
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": %s", pipeline, incident.message),
+			 errdetail_internal("%s", incident.detail)));
+}
+
+void
+capstan_apply_flush_counters(ApplyTable *table, const char *pipeline)
+{
+	FirstActs	first;
+
 	if (table->map != NULL)
 	{
 		table->counters.zero_dates += table->map->zero_dates_applied;
@@ -309,7 +331,15 @@ capstan_apply_flush_counters(ApplyTable *table)
 		table->map->zero_dates_applied = 0;
 		table->map->nul_bytes_applied = 0;
 	}
-	capstan_meta_add_counters(table->info->id, &table->counters);
+	first = capstan_meta_add_counters(table->info->id, &table->counters);
+	if (first.zero_dates)
+		warn_of_policy(table, pipeline, "zero_dates_applied",
+					   table->policies.zero_dates == ZERO_DATES_INFINITY ? "zero dates became -infinity" : "zero dates became NULL",
+					   "zero_dates");
+	if (first.nul_bytes)
+		warn_of_policy(table, pipeline, "nul_bytes_applied",
+					   table->policies.nul_bytes == NUL_BYTES_STRIP ? "zero bytes in text were left out" : "zero bytes in text became U+FFFD",
+					   "nul_bytes");
 	memset(&table->counters, 0, sizeof(table->counters));
 	table->dirty = false;
 }

@@ -77,7 +77,14 @@ typedef struct TableCounters
 	int64		nul_bytes;
 } TableCounters;
 
-extern void capstan_meta_add_counters(int64 table_id, const TableCounters *counters);
+/* Which policies acted on the table for the first time. */
+typedef struct FirstActs
+{
+	bool		zero_dates;
+	bool		nul_bytes;
+} FirstActs;
+
+extern FirstActs capstan_meta_add_counters(int64 table_id, const TableCounters *counters);
 
 /* Position.  NULL from load: the pipeline never started. */
 extern GtidSet *capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37]);

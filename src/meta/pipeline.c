@@ -163,10 +163,11 @@ capstan_meta_tables(int64 pipeline_id)
 	return tables;
 }
 
-void
+FirstActs
 capstan_meta_add_counters(int64 table_id, const TableCounters *counters)
 {
 	MetaIdentity identity;
+	FirstActs	first = {false, false};
 	Oid			types[8] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
 	Datum		values[8] = {
 		Int64GetDatum(table_id),
@@ -184,9 +185,18 @@ capstan_meta_add_counters(int64 table_id, const TableCounters *counters)
 				 "rows_updated = rows_updated + $3, rows_deleted = rows_deleted + $4, "
 				 "rows_missing = rows_missing + $5, rows_existing = rows_existing + $6, "
 				 "zero_dates_applied = zero_dates_applied + $7, nul_bytes_applied = nul_bytes_applied + $8 "
-				 "WHERE id = $1",
-				 8, types, values, NULL, SPI_OK_UPDATE);
+				 "WHERE id = $1 RETURNING zero_dates_applied, nul_bytes_applied",
+				 8, types, values, NULL, SPI_OK_UPDATE_RETURNING);
+	if (SPI_processed > 0)
+	{
+		HeapTuple	tuple = SPI_tuptable->vals[0];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+
+		first.zero_dates = counters->zero_dates > 0 && meta_get_int64(tuple, desc, 1, 0) == counters->zero_dates;
+		first.nul_bytes = counters->nul_bytes > 0 && meta_get_int64(tuple, desc, 2, 0) == counters->nul_bytes;
+	}
 	capstan_meta_leave(&identity);
+	return first;
 }
 
 void

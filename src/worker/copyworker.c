@@ -267,7 +267,7 @@ copy_range(CopyRun *run, RangeJob *job)
 	capstan_wire_close_cursor(cursor);
 	capstan_meta_finish_range(job->range, run->gtid_set, rows);
 	if (job->table->map->zero_dates_applied > 0 || job->table->map->nul_bytes_applied > 0)
-		capstan_apply_flush_counters(job->table);
+		capstan_apply_flush_counters(job->table, run->pipeline->name);
 	return rows;
 }
 

@@ -176,7 +176,7 @@ flush_counters(PipelineRun *run, bool all)
 			continue;
 		if (all || table->counters.missing > 0 || table->counters.existing > 0 ||
 			(table->map != NULL && (table->map->zero_dates_applied > 0 || table->map->nul_bytes_applied > 0)))
-			capstan_apply_flush_counters(table);
+			capstan_apply_flush_counters(table, run->pipeline->name);
 		else
 			left = true;
 	}
