@@ -14,6 +14,10 @@
 #include "exactpair.h"
 
 #define WARN_WITHOUT_SNAPSHOT 138
+/* since 5.7; Connector/C does not know it */
+#ifndef ER_QUERY_TIMEOUT
+#define ER_QUERY_TIMEOUT 3024
+#endif
 
 #define READ_BOUND_MS 30
 #define STRONG_BOUND_MS 2000
@@ -111,15 +115,18 @@ open_view(MYSQL *conn)
 	die("START TRANSACTION WITH CONSISTENT SNAPSHOT gave %u warnings", warnings);
 }
 
-/* Pins the definition of T for the view; false: it has changed since (1412). */
+/*
+ * Pins the definition of T for the view.  False: it has changed since (1412), or it is about to: an ALTER TABLE that
+ * waits for our lock to go lets no new reader in, so that a touch without a limit would wait for ourselves.
+ */
 static bool
 touch(void)
 {
 	MYSQL_RES  *result;
 
-	if (mysql_query(view_conn, "SELECT 1 FROM " TABLE_T " LIMIT 0") != 0)
+	if (mysql_query(view_conn, "SELECT /*+ MAX_EXECUTION_TIME(100) */ 1 FROM " TABLE_T " LIMIT 0") != 0)
 	{
-		if (mysql_errno(view_conn) != ER_TABLE_DEF_CHANGED)
+		if (mysql_errno(view_conn) != ER_TABLE_DEF_CHANGED && mysql_errno(view_conn) != ER_QUERY_TIMEOUT)
 			die("touch: %s", mysql_error(view_conn));
 		return false;
 	}
@@ -159,15 +166,36 @@ let_writers_go_on(void)
 	sleep_us(rand_r(&seed) % 3000);
 }
 
+/* The place between view and touch, where DDL can slip in or queue up. */
+static void
+let_ddl_come(void)
+{
+	if (options.ddl && captures_begun % 3 == 0)
+		sleep_us(30000);
+}
+
+static bool
+give_up(Capture *capture)
+{
+	capture_counts.redone++;
+	execute(view_conn, "COMMIT");
+	free(capture->gtid_set);
+	return false;
+}
+
 static bool
 take_pair(Capture *capture)
 {
+	bool		touched;
+
 	lock_for_readers();
 	capture->gtid_set = read_set(lock_conn);
 	open_view(view_conn);
-	if (!touch())
-		die("the definition changed under the lock");
+	let_ddl_come();
+	touched = touch();
 	execute(lock_conn, "UNLOCK TABLES");
+	if (!touched)
+		return give_up(capture);
 	let_writers_go_on();
 	read_view(view_conn, capture);
 	return true;
@@ -182,15 +210,9 @@ take_write_pair(Capture *capture)
 	capture->gtid_set = read_set(lock_conn);
 	open_view(view_conn);
 	execute(lock_conn, "UNLOCK TABLES");
-	if (options.ddl && captures_begun % 2 == 0)
-		sleep_us(30000);		/* DDL that waited for the lock may slip in */
+	let_ddl_come();
 	if (!touch())
-	{
-		capture_counts.redone++;
-		execute(view_conn, "COMMIT");
-		free(capture->gtid_set);
-		return false;
-	}
+		return give_up(capture);
 	let_writers_go_on();
 	read_view(view_conn, capture);
 	return true;

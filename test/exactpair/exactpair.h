@@ -125,7 +125,8 @@ typedef struct CaptureCounts
 	int64_t		flush_locks;
 	int64_t		write_locks;
 	int64_t		refused_tries;	/* lock not granted within its bound */
-	int64_t		redone;			/* touch said that the definition changed (1412) */
+	int64_t		redone;			/* the touch met a change of the definition */
+	atomic_long	altered;		/* statements of the thread that alters T */
 	int64_t		warned;			/* START TRANSACTION gave warning 138 */
 } CaptureCounts;
 

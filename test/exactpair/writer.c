@@ -261,6 +261,7 @@ ddl_main(void *unused)
 	{
 		execute(conn, there ? "ALTER TABLE " TABLE_T " DROP INDEX extra" : "ALTER TABLE " TABLE_T " ADD INDEX extra (k)");
 		there = !there;
+		capture_counts.altered++;
 		sleep_us(50000);
 	}
 	if (there)

@@ -49,29 +49,46 @@ deps_apt()
 	DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"
 }
 
+# deps_install [PACKAGE...]: install what is missing, or these packages.
 deps_install()
 {
-	local missing
+	local missing=$*
 
-	missing=$(deps_missing)
+	[ -n "$missing" ] || missing=$(deps_missing)
 	[ -n "$missing" ] || return 0
 
 	command -v apt-get >/dev/null ||
 		die "this machine lacks (Debian package names): $(echo $missing)"
 	is_root || die "run as root once, or install: $(echo $missing)"
 
-	say "installing: $(echo $missing)"
+	say "installing: $(sed 's/-VERSION//g' <<<"$(echo $missing)")"
 	if [[ $missing == *VERSION* ]] || ! deps_try "$missing"; then
 		# No package lists, or stale ones.
 		quietly deps_apt update || die "apt-get update failed"
-		missing=$(deps_missing)
+		[ $# -gt 0 ] || missing=$(deps_missing)
 		deps_try "$missing" || die "apt-get could not install: $(echo $missing)"
 	fi
-	missing=$(deps_missing)
-	[ -z "$missing" ] || die "still missing after installation: $(echo $missing)"
+	[ $# -gt 0 ] || missing=$(deps_missing)
+	[ $# -gt 0 ] || [ -z "$missing" ] || die "still missing after installation: $(echo $missing)"
 }
 
 deps_try()
 {
 	quietly deps_apt install -y --no-install-recommends $1
+}
+
+# Everything, the MySQL included; where that has to be built, the other packages are
+# installed meanwhile.
+deps_prepare()
+{
+	local job=
+
+	if ! mysql_on_path && [ ! -x "$CAPSTAN_CACHE/mysql-root/usr/sbin/mysqld" ]; then
+		command -v mmdebstrap >/dev/null || deps_install mmdebstrap
+		(mysql_locate) &
+		job=$!
+	fi
+	deps_install
+	[ -z "$job" ] || wait "$job" || exit 1
+	mysql_locate
 }

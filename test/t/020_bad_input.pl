@@ -306,6 +306,14 @@ passes('... only the child table is refused', 'shop.orders,shop.items');
 $my->restart('') if $native;
 $my->sql('DROP TABLE shop.lines');
 
+# A replica that keeps what it applies to itself.
+$my->sql("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_AUTO_POSITION = 1");
+$my->restart('--log-replica-updates=OFF', '--skip-replica-start');
+refused_create('a replica without log_replica_updates', 'shop.*', 'CA012', 'log_replica_updates', message => qr/OFF, a replica/, hint => qr/log_replica_updates=ON/);
+$my->sql('RESET REPLICA ALL');
+passes('... which matters on a replica only', 'shop.*');
+$my->restart('');
+
 # TLS that the source insists on.
 $my->sql('SET GLOBAL require_secure_transport = ON');
 $pg->safe_psql(q{ALTER SERVER source OPTIONS (ADD ssl_mode 'disabled')});
