@@ -192,6 +192,18 @@ publish(PipelineRun *run)
 	pg_atomic_write_u64(&run->slot->last_commit_source_us, run->commit_us);
 }
 
+/* In pg_stat_activity: the last transaction applied. */
+static void
+report_position(PipelineRun *run)
+{
+	char		gtid[CAPSTAN_GTID_TEXT_MAX];
+	char		activity[CAPSTAN_GTID_TEXT_MAX + 20];
+
+	capstan_gtid_format(&run->gtid, gtid);
+	snprintf(activity, sizeof(activity), "applied %s", gtid);
+	pgstat_report_activity(STATE_IDLE, activity);
+}
+
 void
 capstan_stream_commit(PipelineRun *run)
 {
@@ -215,7 +227,7 @@ capstan_stream_commit(PipelineRun *run)
 	publish(run);
 	run->group_rows = 0;
 	run->group_transactions = 0;
-	pgstat_report_activity(STATE_IDLE, NULL);
+	report_position(run);
 	pgstat_report_stat(false);
 }
 

@@ -1,0 +1,61 @@
+# snapshot => 'never': stream only, the target is declared to equal the source at the start.
+#
+# Why: for targets that were loaded by other means.
+# How: rows are put into both sides by hand, the pipeline is started, the source changes;
+# one row is left out on the target on purpose.
+# Asserted: no lock is taken on the source, changes arrive, what was declared wrongly shows
+# in rows_missing and rows_existing; contents are equal where the declaration was true.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use CapstanTest;
+
+my $my = CapstanTest::MySQL->start;
+my $pg = CapstanTest::Postgres->start;
+
+$my->sql(<<'SQL');
+CREATE DATABASE n;
+CREATE TABLE n.good (id INT PRIMARY KEY, v VARCHAR(20));
+CREATE TABLE n.bad (id INT PRIMARY KEY, v VARCHAR(20));
+INSERT INTO n.good VALUES (1, 'a'), (2, 'b'), (3, 'c');
+INSERT INTO n.bad VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE USER 'capstan'@'%' IDENTIFIED BY 'sesam';
+GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'capstan'@'%';
+GRANT SELECT ON n.* TO 'capstan'@'%';
+SQL
+$pg->safe_psql(<<'SQL');
+CREATE EXTENSION capstan;
+CREATE SCHEMA n;
+CREATE TABLE n.good (id int PRIMARY KEY, v varchar(20));
+CREATE TABLE n.bad (id int PRIMARY KEY, v varchar(20));
+INSERT INTO n.good VALUES (1, 'a'), (2, 'b'), (3, 'c');
+INSERT INTO n.bad VALUES (1, 'a'), (3, 'c'), (4, 'd');
+SQL
+$pg->create_server('source', $my);
+$pg->safe_psql("SELECT capstan.create_pipeline('n', server => 'source', tables => '{n.*}', snapshot => 'never')");
+$pg->safe_psql("SELECT capstan.start_pipeline('n')");
+$pg->safe_psql("SELECT capstan.wait_for_source('n', timeout => '30 s')");
+is($pg->value("SELECT state FROM capstan.pipeline_status"), 'streaming', 'streams at once');
+
+$my->sql(<<'SQL');
+USE n;
+INSERT INTO good VALUES (4, 'd');
+UPDATE good SET v = 'B' WHERE id = 2;
+UPDATE good SET id = 10 WHERE id = 1;
+DELETE FROM good WHERE id = 3;
+UPDATE bad SET v = 'B' WHERE id = 2;
+INSERT INTO bad VALUES (4, 'D');
+DELETE FROM bad WHERE id = 3;
+SQL
+$pg->safe_psql("SELECT capstan.wait_for_source('n', timeout => '30 s')");
+tables_equal($my, $pg, ['n.good', 'n.bad'], 'after changes');
+$pg->safe_psql("SELECT pg_sleep(1.5)");
+is($pg->safe_psql("SELECT source_table, rows_inserted, rows_updated, rows_deleted, rows_missing, rows_existing, lock_count FROM capstan.table_status ORDER BY 1"),
+	"bad|1|1|1|1|1|0\ngood|1|2|1|0|0|0", 'surprises are counted, no lock was taken');
+is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'no halt');
+
+done_testing();
