@@ -116,21 +116,23 @@ open_view(MYSQL *conn)
 }
 
 /*
- * Pins the definition of T for the view.  False: it has changed since (1412), or it is about to: an ALTER TABLE that
- * waits for our lock to go lets no new reader in, so that a touch without a limit would wait for ourselves.
+ * Pins the definition of T for the view.  False: it has changed since, or it is about to.  Under a lock that lets readers
+ * in nothing can have changed, but an ALTER TABLE that waits for that very lock lets no new reader in: a touch
+ * without a limit of time would wait for ourselves.  Without a lock a row must be read, for LIMIT 0 never gives 1412.
  */
 static bool
-touch(void)
+touch(bool locked)
 {
-	MYSQL_RES  *result;
+	MYSQL_RES  *result = NULL;
+	const char *sql = locked ? "SELECT /*+ MAX_EXECUTION_TIME(100) */ 1 FROM " TABLE_T " LIMIT 0" :
+		"SELECT /*+ MAX_EXECUTION_TIME(1000) */ 1 FROM " TABLE_T " LIMIT 1";
 
-	if (mysql_query(view_conn, "SELECT /*+ MAX_EXECUTION_TIME(100) */ 1 FROM " TABLE_T " LIMIT 0") != 0)
+	if (mysql_query(view_conn, sql) != 0 || (result = mysql_store_result(view_conn)) == NULL)
 	{
 		if (mysql_errno(view_conn) != ER_TABLE_DEF_CHANGED && mysql_errno(view_conn) != ER_QUERY_TIMEOUT)
 			die("touch: %s", mysql_error(view_conn));
 		return false;
 	}
-	result = mysql_store_result(view_conn);
 	mysql_free_result(result);
 	return true;
 }
@@ -145,6 +147,8 @@ read_view(MYSQL *conn, Capture *capture)
 	if (mysql_query(conn, "SELECT id, k FROM " TABLE_T " WHERE id < 100 ORDER BY id") != 0)
 		die("read: %s", mysql_error(conn));
 	result = mysql_store_result(conn);
+	if (result == NULL)
+		die("read: %s", mysql_error(conn));
 	while ((row = mysql_fetch_row(result)) != NULL)
 	{
 		if (atoi(row[0]) != rows)
@@ -166,12 +170,20 @@ let_writers_go_on(void)
 	sleep_us(rand_r(&seed) % 3000);
 }
 
-/* The place between view and touch, where DDL can slip in or queue up. */
+/*
+ * The place between view and touch, where DDL can slip in, or, under the lock, queue up.  Without a lock waits until it
+ * did.
+ */
 static void
-let_ddl_come(void)
+let_ddl_come(bool locked)
 {
-	if (options.ddl && captures_begun % 3 == 0)
-		sleep_us(30000);
+	double		end = now_s() + (locked ? 0.03 : 0.5);
+	long		altered = capture_counts.altered;
+
+	if (!options.ddl || captures_begun % 4 < 2)
+		return;
+	while (now_s() < end && capture_counts.altered == altered)
+		sleep_us(1000);
 }
 
 static bool
@@ -191,8 +203,8 @@ take_pair(Capture *capture)
 	lock_for_readers();
 	capture->gtid_set = read_set(lock_conn);
 	open_view(view_conn);
-	let_ddl_come();
-	touched = touch();
+	let_ddl_come(true);
+	touched = touch(true);
 	execute(lock_conn, "UNLOCK TABLES");
 	if (!touched)
 		return give_up(capture);
@@ -210,8 +222,8 @@ take_write_pair(Capture *capture)
 	capture->gtid_set = read_set(lock_conn);
 	open_view(view_conn);
 	execute(lock_conn, "UNLOCK TABLES");
-	let_ddl_come();
-	if (!touch())
+	let_ddl_come(false);
+	if (!touch(false))
 		return give_up(capture);
 	let_writers_go_on();
 	read_view(view_conn, capture);
