@@ -62,7 +62,7 @@ deps_install()
 	is_root || die "run as root once, or install: $(echo $missing)"
 
 	say "installing: $(sed 's/-VERSION//g' <<<"$(echo $missing)")"
-	if [[ $missing == *VERSION* ]] || ! deps_try "$missing"; then
+	if [[ $missing == *VERSION* ]] || ! deps_try "$missing" 2>/dev/null; then
 		# No package lists, or stale ones.
 		quietly deps_apt update || die "apt-get update failed"
 		[ $# -gt 0 ] || missing=$(deps_missing)

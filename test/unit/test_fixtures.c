@@ -49,9 +49,9 @@ compare_change(char *got, char *expected, const char *fixture)
 	}
 }
 
-/* All changes of a fixture, in order. */
+/* All changes of a fixture, in order; `partial` events, at least, have JSON differences. */
 static void
-test_changes(const char *fixture, int at_least)
+test_changes(const char *fixture, int at_least, int partial)
 {
 	char		name[64];
 	BinlogFile	file;
@@ -75,7 +75,8 @@ test_changes(const char *fixture, int at_least)
 
 		if (event.kind != BINLOG_ROWS)
 			continue;
-		CHECK(event.u.rows.table != NULL && event.u.rows.full_image && !event.u.rows.partial_json);
+		CHECK(event.u.rows.table != NULL && event.u.rows.full_image);
+		partial -= event.u.rows.partial_json;
 		CHECK((event.u.rows.row_flags & BINLOG_ROW_FLAG_SQL_FOREIGN_KEY) != 0);
 		while ((next = capstan_binlog_next_change(file.decoder, &change, &error)) == BINLOG_CHANGE)
 		{
@@ -94,6 +95,7 @@ test_changes(const char *fixture, int at_least)
 	CHECK_MSG(error.code == CAPSTAN_OK, "%s: %s", fixture, error.message);
 	CHECK_MSG(unit_line(&rest) == NULL, "%s: fewer changes than expected", fixture);
 	CHECK_MSG(changes >= at_least, "%s: only %d changes", fixture, changes);
+	CHECK_MSG(partial <= 0, "%s: %d too few events with differences", fixture, partial);
 	capstan_strbuf_free(&line);
 	fixture_close(&file);
 	free(expected);
@@ -291,10 +293,13 @@ test_partial_rows(void)
 		"insert\ta\t6\tABSENT"
 	};
 
-	/* From the end: what comes after the before image, which is full in the first two and only the key in the others. */
+	/*
+	 * Differences: applied where the before image is full (see the differences fixture), which it is in the first two
+	 * (only the end is compared), else the column is absent.
+	 */
 	static const char *const partial_rows[] = {
-		"\t1\t1\tABSENT\tABSENT\t5",
-		"\t5\t1\t5B325D\tABSENT\t5",
+		"70227D\t5",
+		"70227D\t5",
 		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\t6",
 		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tABSENT\tABSENT",
 		"update\tdocs\t3\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tABSENT\tABSENT",
@@ -342,7 +347,8 @@ test_partial_rows(void)
 			rows++;
 			if (event.u.rows.partial_json)
 			{
-				CHECK(!event.u.rows.full_image);
+				CHECK(event.u.rows.full_image == (partial < 2));
+				CHECK((strstr(line.data, "ABSENT") == NULL) == event.u.rows.full_image);
 				if (CHECK(partial < 6 && line.length >= strlen(partial_rows[partial])))
 					CHECK_STR(line.data + line.length - strlen(partial_rows[partial]), partial_rows[partial]);
 				partial++;
@@ -371,11 +377,12 @@ test_partial_rows(void)
 void
 test_fixtures(void)
 {
-	static const char *const fixtures[] = {"types", "minimal", "json", "transactions", "unchecked"};
+	static const char *const fixtures[] = {"types", "minimal", "json", "differences", "transactions", "unchecked"};
 
-	test_changes("types", 100);
-	test_changes("minimal", 100);
-	test_changes("json", 60);
+	test_changes("types", 100, 0);
+	test_changes("minimal", 100, 0);
+	test_changes("json", 60, 0);
+	test_changes("differences", 25, 18);
 	for (size_t i = 0; i < sizeof(fixtures) / sizeof(fixtures[0]); i++)
 		test_event_list(fixtures[i]);
 	test_partial_rows();

@@ -200,5 +200,6 @@ test_mutations(void)
 	mutate_file("types.binlog", true, 200, 10000);
 	mutate_file("minimal.binlog", true, 50, 10000);
 	mutate_file("json.binlog", true, 40, 1000000);
+	mutate_file("differences.binlog", true, 200, 100000);
 	mutate_file("transactions.binlog", true, 300, 10000);
 }

@@ -293,6 +293,35 @@ sub fill_json
 	change('UPDATE jsons SET j = JSON_ARRAY(id, j) WHERE id < 10', 'jsons');
 }
 
+# JSON columns logged as differences.
+sub differences
+{
+	my @updates = (
+		q(JSON_SET(j, '$.name', 'bb')), q(JSON_SET(j, '$.list[1]', 22, '$.list[0]', 'x')), q(JSON_REMOVE(j, '$.list[0]')),
+		q(JSON_ARRAY_APPEND(j, '$.list', 4, '$.list', 5)), q(JSON_ARRAY_INSERT(j, '$.list[1]', 'ins')), q(JSON_INSERT(j, '$.list[9]', 'end')),
+		q(JSON_INSERT(j, '$.new', JSON_OBJECT('a', 1), '$."quoted name"', 2, '$."a.b[0]"', 3, '$."q\\\\"q"', 4, '$."ü"', 5, '$."\\\\u0001"', 6)),
+		q(JSON_SET(j, '$.new.a', 'deep', '$."a.b[0]"', 33, '$."q\\\\"q"', 44, '$."ü"', 55, '$."\\\\u0001"', 66)),
+		q(JSON_REMOVE(j, '$."quoted name"', '$.new.a', '$."ü"')), q(JSON_SET(j, '$.new', CAST(1.50 AS DECIMAL(5,2)), '$.list[2]', CAST('2020-01-02' AS DATE))),
+		q(JSON_SET(j, '$.big.k7[1]', 'changed', '$.big.k8[0].x', NULL)), q(JSON_REMOVE(j, '$.big.k7', '$.big.k8[0]')),
+		q(JSON_SET(j, '$.big.k10000', 1, '$.big.k9', JSON_ARRAY())), q(JSON_ARRAY_APPEND(j, '$.big.k9', 1)), q(JSON_REPLACE(j, '$.list[0]', j)),
+		q(JSON_REMOVE(j, '$.name')), q(JSON_SET(j, '$.list', CAST('[]' AS JSON), '$.$', 1, '$._x1', 2)), q(JSON_SET(JSON_REMOVE(j, '$.$'), '$._x1', TRUE)));
+	my $members = join ',', map { qq("k$_":[{"x":$_},$_.5,"text $_"]) } 1 .. 40;
+	my $partial = "SET binlog_row_value_options = PARTIAL_JSON;";
+
+	sql(<<"SQL");
+CREATE TABLE docs(id INT PRIMARY KEY, j JSON, n INT, k JSON);
+CREATE TABLE numbers(n INT PRIMARY KEY); INSERT INTO numbers VALUES(1),(2),(3);
+SQL
+	push @expected, map { "insert\tnumbers\t$_" } 1 .. 3;
+	change(qq~INSERT INTO docs VALUES(1,'{"name":"a","list":[1,2,3],"big":{$members}}',1,'[1,{"y":"z"}]'),
+		(2,JSON_OBJECT('name','a','list',JSON_ARRAY(1,2,3),'pad',REPEAT('p',70000)),2,NULL)~, 'docs');
+	change("$partial UPDATE docs SET j = $_ WHERE id = 1", 'docs') for @updates;
+	change("$partial UPDATE docs SET j = $_ WHERE id = 2", 'docs') for @updates[0, 3];
+	change("$partial UPDATE docs SET k = JSON_SET(k, '\$[1].y', n), j = JSON_SET(j, '\$.n', n), n = n + 1", 'docs');
+	change("$partial UPDATE docs SET k = '[]', j = JSON_SET(j, '\$.n', n) WHERE id = 1", 'docs');
+	change("$partial UPDATE docs SET k = NULL, j = JSON_SET(j, '\$.n', NULL)", 'docs');
+}
+
 # Doubles as JSON prints them: bits in hex, text.
 sub doubles
 {
@@ -432,6 +461,10 @@ begin('MINIMAL');
 create_type_tables();
 fill_type_tables();
 finish('minimal');
+
+begin('FULL');
+differences();
+finish('differences');
 
 begin('FULL');
 transactions();
