@@ -27,6 +27,7 @@ my $long = $ENV{CAPSTAN_LONG};
 my $seconds = $long ? 120 : 3;
 my $least = $long ? 2000 : 100;
 
+my %granted = (read => 0, flush => 0, write => 0);
 my $program = build_exactpair();
 my $my = CapstanTest::MySQL->start;
 
@@ -45,6 +46,7 @@ my $n = exact('pair', 'ON', '--quick', '--ddl');
 cmp_ok($n->{redone}, '>', 0, 'an ALTER TABLE that waits for the lock does not hang the touch');
 $n = exact('write_pair', 'ON', '--quick', '--ddl');
 cmp_ok($n->{redone}, '>', 0, 'an ALTER TABLE between UNLOCK and the touch is noticed');
+cmp_ok($granted{$_}, '>', 0, "the $_ lock was among the captures") for sort keys %granted;
 
 # Not exact.
 for my $order ('ON', 'OFF')
@@ -98,6 +100,7 @@ sub exact
 		"--seconds=$seconds", '--least-captures=' . (grep(/ddl/, @load) ? $least / 4 : $least), @load);
 
 	is($rc, 0, "$name: exact in " . ($n->{captures} // 0) . ' captures among ' . ($n->{transactions} // 0) . ' transactions');
+	$granted{$_} += $n->{$_} // 0 for keys %granted;
 	return $n;
 }
 
