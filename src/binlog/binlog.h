@@ -92,8 +92,8 @@ typedef struct BinlogEvent
 			const SourceTable *table;	/* NULL: the dummy rows event that only ends a statement, table id 0xffffff */
 			SourceChangeKind kind;
 			bool		statement_end;
-			bool		full_image; /* every column is present in every image of this event; never with partial_json */
-			bool		partial_json;	/* PARTIAL_UPDATE_ROWS */
+			bool		full_image; /* every column is present in every image of this event */
+			bool		partial_json;	/* PARTIAL_UPDATE_ROWS: JSON columns came as differences, which were applied */
 			uint16_t	row_flags;
 			uint64_t	table_id;
 		}			rows;
@@ -156,8 +156,8 @@ typedef enum BinlogNext
 
 /*
  * The next row change of the BINLOG_ROWS event just decoded.  Values not in the row image
- * are VALUE_ABSENT.  In a partial JSON update, the JSON column's after value is VALUE_ABSENT
- * (rows.partial_json tells) until diffs are supported.
+ * are VALUE_ABSENT.  In a partial JSON update, differences are applied to the document of the before image; if
+ * that image does not have it (full_image is false then), the after value is VALUE_ABSENT too.
  */
 extern BinlogNext capstan_binlog_next_change(BinlogDecoder *decoder, SourceChange *change, CapstanError *error);
 

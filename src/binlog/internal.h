@@ -7,7 +7,7 @@
  *	   rows.c		rows events: images, bitmaps, the cursor
  *	   values.c		one value of a row image
  *	   decimal.c	packed decimals
- *	   json.c		binary JSON
+ *	   json.c		binary JSON; jsondiff.c applies differences to it
  *	   payload.c	TRANSACTION_PAYLOAD
  */
 #ifndef CAPSTAN_BINLOG_INTERNAL_H
@@ -121,6 +121,7 @@ typedef struct RowsCursor
 	int			nafter;
 	SourceValue *before;		/* room for `capacity` values each */
 	SourceValue *after;
+	SourceBytes *documents;		/* partial: the before image's JSON columns as they are in the event, data is NULL for none */
 	int			capacity;
 	Scratch		scratch;
 } RowsCursor;
@@ -174,8 +175,9 @@ extern void capstan_rows_free(RowsCursor *rows);
 
 /*
  * values.c: one value that is not NULL.  What cannot be pointed to in place goes to scratch and is
- * noted there.
+ * noted there: set_scratch makes what was appended since `offset` the value.
  */
+extern void capstan_value_set_scratch(SourceValue *value, SourceValueKind kind, Scratch *scratch, size_t offset);
 extern bool capstan_value_decode(const ColumnLayout *layout, const SourceColumn *column, ByteReader *reader,
 								 SourceValue *value, Scratch *scratch, CapstanError *error);
 
@@ -187,6 +189,10 @@ extern bool capstan_value_decode(const ColumnLayout *layout, const SourceColumn 
 #define DECIMAL_DIGITS_MAX 81
 extern int	capstan_decimal_packed_size(int precision, int scale);
 extern bool capstan_decimal_to_text(const uint8_t *packed, int precision, int scale, StrBuf *out);
+
+/* jsondiff.c: the text of a binary JSON document after differences, appended to out. */
+extern bool capstan_json_apply_diffs(const uint8_t *document, size_t document_length,
+									 const uint8_t *diffs, size_t diffs_length, StrBuf *out, CapstanError *error);
 
 /*
  * payload.c: reads the fields in front of the payload and makes it the current one.  A payload's events are

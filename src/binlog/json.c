@@ -22,47 +22,31 @@
  * could mean an endless text.  An honest document prints at most OUTPUT_FACTOR
  * bytes for each of its own; more than that is an error.
  */
-#include "binlog/internal.h"
+#include "binlog/json_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DEPTH_MAX 100
 #define OUTPUT_FACTOR 12
 #define OUTPUT_EXTRA 512
-
-typedef enum JsonType
-{
-	JSON_SMALL_OBJECT = 0,
-	JSON_LARGE_OBJECT = 1,
-	JSON_SMALL_ARRAY = 2,
-	JSON_LARGE_ARRAY = 3,
-	JSON_LITERAL = 4,
-	JSON_INT16 = 5,
-	JSON_UINT16 = 6,
-	JSON_INT32 = 7,
-	JSON_UINT32 = 8,
-	JSON_INT64 = 9,
-	JSON_UINT64 = 10,
-	JSON_DOUBLE = 11,
-	JSON_STRING = 12,
-	JSON_OPAQUE = 15
-} JsonType;
-
-typedef struct JsonPrinter
-{
-	StrBuf	   *out;
-	size_t		limit;			/* of out's length */
-	CapstanError *error;
-} JsonPrinter;
-
-static bool print_value(JsonPrinter *printer, uint8_t type, const uint8_t *data, size_t length, int depth);
+#define OUTPUT_MAX ((size_t) 1024 * 1024 * 1024 - 1)
 
 static bool
 malformed(JsonPrinter *printer)
 {
 	return capstan_error(printer->error, CAPSTAN_ERROR_MALFORMED, "JSON value is malformed");
+}
+
+void
+capstan_json_printer(JsonPrinter *printer, StrBuf *out, size_t document_length, CapstanError *error)
+{
+	size_t		most = document_length < OUTPUT_MAX / OUTPUT_FACTOR ?
+		document_length * OUTPUT_FACTOR + OUTPUT_EXTRA : OUTPUT_MAX;
+
+	printer->out = out;
+	printer->limit = out->length + most;
+	printer->error = error;
 }
 
 static bool
@@ -194,8 +178,8 @@ print_double(JsonPrinter *printer, double value)
 	return true;
 }
 
-static void
-print_string(StrBuf *out, const uint8_t *data, size_t length)
+void
+capstan_json_print_string(StrBuf *out, const uint8_t *data, size_t length)
 {
 	size_t		plain = 0;
 
@@ -392,94 +376,120 @@ is_inlined(uint8_t type, int width)
 	}
 }
 
-static bool
-print_container(JsonPrinter *printer, uint8_t type, const uint8_t *data, size_t length, int depth)
+bool
+capstan_json_open(const JsonValue *value, JsonContainer *container)
 {
-	bool		is_object = type == JSON_SMALL_OBJECT || type == JSON_LARGE_OBJECT;
-	int			width = type == JSON_SMALL_OBJECT || type == JSON_SMALL_ARRAY ? 2 : 4;
-	ByteReader	keys = capstan_bytes_reader(data, length);
-	uint64_t	count = capstan_bytes_uint(&keys, width);
-	uint64_t	size = capstan_bytes_uint(&keys, width);
-	size_t		key_entry = is_object ? (size_t) width + 2 : 0;
-	size_t		value_entry = (size_t) width + 1;
-	ByteReader	values;
+	ByteReader	reader = capstan_bytes_reader(value->data, value->length);
+	uint64_t	head;
+	uint64_t	entry;
 
-	if (depth >= DEPTH_MAX)
-		return capstan_error(printer->error, CAPSTAN_ERROR_LIMIT, "JSON value is nested deeper than %d levels", DEPTH_MAX);
-	if (keys.failed || size > length || size < 2 * (uint64_t) width ||
-		count > (size - 2 * (uint64_t) width) / (key_entry + value_entry))
-		return malformed(printer);
-	length = (size_t) size;
-	values = capstan_bytes_reader(data + 2 * (size_t) width + count * key_entry, count * value_entry);
+	container->is_object = value->type == JSON_SMALL_OBJECT || value->type == JSON_LARGE_OBJECT;
+	container->width = value->type == JSON_SMALL_OBJECT || value->type == JSON_SMALL_ARRAY ? 2 : 4;
+	container->data = value->data;
+	container->count = capstan_bytes_uint(&reader, container->width);
+	container->size = (size_t) capstan_bytes_uint(&reader, container->width);
+	head = 2 * (uint64_t) container->width;
+	entry = (uint64_t) container->width + 1 + (container->is_object ? (uint64_t) container->width + 2 : 0);
+	return !reader.failed && container->size <= value->length && container->size >= head &&
+		container->count <= (container->size - head) / entry;
+}
 
-	capstan_strbuf_append_char(printer->out, is_object ? '{' : '[');
-	for (uint64_t i = 0; i < count; i++)
+bool
+capstan_json_element(const JsonContainer *container, uint64_t index, SourceBytes *key, JsonValue *value)
+{
+	size_t		width = (size_t) container->width;
+	size_t		key_entry = container->is_object ? width + 2 : 0;
+	ByteReader	reader;
+
+	/* That all entries are there was checked when it was opened. */
+	if (container->is_object)
 	{
-		uint8_t		value_type;
-		const uint8_t *value;
-		size_t		value_length;
+		uint64_t	offset;
 
-		if (i > 0)
-			capstan_strbuf_append_str(printer->out, ", ");
-		if (is_object)
-		{
-			uint64_t	key_offset = capstan_bytes_uint(&keys, width);
-			size_t		key_length = capstan_bytes_u16(&keys);
-
-			if (key_offset > length || key_length > length - key_offset)
-				return malformed(printer);
-			print_string(printer->out, data + key_offset, key_length);
-			capstan_strbuf_append_str(printer->out, ": ");
-		}
-		value_type = capstan_bytes_u8(&values);
-		if (is_inlined(value_type, width))
-		{
-			value = capstan_bytes_take(&values, (size_t) width);
-			value_length = (size_t) width;
-		}
-		else
-		{
-			uint64_t	offset = capstan_bytes_uint(&values, width);
-
-			if (offset >= length)
-				return malformed(printer);
-			value = data + offset;
-			value_length = length - (size_t) offset;
-		}
-		if (!check_output(printer) || !print_value(printer, value_type, value, value_length, depth + 1))
+		reader = capstan_bytes_reader(container->data + 2 * width + index * key_entry, key_entry);
+		offset = capstan_bytes_uint(&reader, container->width);
+		key->length = capstan_bytes_u16(&reader);
+		if (offset > container->size || key->length > container->size - offset)
 			return false;
+		key->data = (const char *) container->data + offset;
 	}
-	capstan_strbuf_append_char(printer->out, is_object ? '}' : ']');
+	reader = capstan_bytes_reader(container->data + 2 * width + container->count * key_entry + index * (width + 1), width + 1);
+	value->type = capstan_bytes_u8(&reader);
+	if (is_inlined(value->type, container->width))
+	{
+		value->data = reader.pos;
+		value->length = width;
+	}
+	else
+	{
+		uint64_t	offset = capstan_bytes_uint(&reader, container->width);
+
+		if (offset >= container->size)
+			return false;
+		value->data = container->data + offset;
+		value->length = container->size - (size_t) offset;
+	}
 	return true;
 }
 
-/* length: of what is left behind data, not of the value. */
 static bool
-print_value(JsonPrinter *printer, uint8_t type, const uint8_t *data, size_t length, int depth)
+print_container(JsonPrinter *printer, const JsonValue *value, int depth)
 {
-	ByteReader	reader = capstan_bytes_reader(data, length);
+	JsonContainer container;
+
+	if (depth >= JSON_DEPTH_MAX)
+		return capstan_error(printer->error, CAPSTAN_ERROR_LIMIT, "JSON value is nested deeper than %d levels",
+							 JSON_DEPTH_MAX);
+	if (!capstan_json_open(value, &container))
+		return malformed(printer);
+	capstan_strbuf_append_char(printer->out, container.is_object ? '{' : '[');
+	for (uint64_t i = 0; i < container.count; i++)
+	{
+		SourceBytes key;
+		JsonValue	element;
+
+		if (!capstan_json_element(&container, i, &key, &element))
+			return malformed(printer);
+		if (i > 0)
+			capstan_strbuf_append_str(printer->out, ", ");
+		if (container.is_object)
+		{
+			capstan_json_print_string(printer->out, (const uint8_t *) key.data, key.length);
+			capstan_strbuf_append_str(printer->out, ": ");
+		}
+		if (!check_output(printer) || !capstan_json_print(printer, &element, depth + 1))
+			return false;
+	}
+	capstan_strbuf_append_char(printer->out, container.is_object ? '}' : ']');
+	return true;
+}
+
+bool
+capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth)
+{
+	ByteReader	reader = capstan_bytes_reader(value->data, value->length);
 	uint64_t	bits;
 	double		real;
 	size_t		string_length;
 	const uint8_t *string;
 
-	switch ((JsonType) type)
+	switch ((JsonType) value->type)
 	{
 		case JSON_SMALL_OBJECT:
 		case JSON_LARGE_OBJECT:
 		case JSON_SMALL_ARRAY:
 		case JSON_LARGE_ARRAY:
-			return print_container(printer, type, data, length, depth);
+			return print_container(printer, value, depth);
 		case JSON_STRING:
 			if (!read_length(&reader, &string_length) ||
 				(string = capstan_bytes_take(&reader, string_length)) == NULL)
 				return malformed(printer);
-			print_string(printer->out, string, string_length);
+			capstan_json_print_string(printer->out, string, string_length);
 			return check_output(printer);
 		case JSON_OPAQUE:
 			return print_opaque(printer, &reader);
 		case JSON_LITERAL:
-			if (length < 1)
+			if (value->length < 1)
 				return malformed(printer);
 			return print_literal(printer, capstan_bytes_u8(&reader));
 		case JSON_DOUBLE:
@@ -514,6 +524,7 @@ bool
 capstan_json_to_text(const uint8_t *data, size_t length, StrBuf *out, CapstanError *error)
 {
 	JsonPrinter printer;
+	JsonValue	value;
 
 	/* No bytes at all: what IGNORE makes of a value it cannot store; the server reads it as null. */
 	if (length == 0)
@@ -521,8 +532,9 @@ capstan_json_to_text(const uint8_t *data, size_t length, StrBuf *out, CapstanErr
 		capstan_strbuf_append_str(out, "null");
 		return true;
 	}
-	printer.out = out;
-	printer.limit = out->length + length * OUTPUT_FACTOR + OUTPUT_EXTRA;
-	printer.error = error;
-	return print_value(&printer, data[0], data + 1, length - 1, 0);
+	value.type = data[0];
+	value.data = data + 1;
+	value.length = length - 1;
+	capstan_json_printer(&printer, out, length, error);
+	return capstan_json_print(&printer, &value, 0);
 }

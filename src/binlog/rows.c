@@ -73,6 +73,7 @@ make_room(RowsCursor *rows, int ncolumns)
 	rows->capacity = 0;
 	rows->before = capstan_realloc(rows->before, (size_t) ncolumns * sizeof(SourceValue));
 	rows->after = capstan_realloc(rows->after, (size_t) ncolumns * sizeof(SourceValue));
+	rows->documents = capstan_realloc(rows->documents, (size_t) ncolumns * sizeof(SourceBytes));
 	rows->scratch.values = capstan_realloc(rows->scratch.values, 2 * (size_t) ncolumns * sizeof(ScratchValue));
 	rows->capacity = ncolumns;
 }
@@ -82,6 +83,7 @@ capstan_rows_free(RowsCursor *rows)
 {
 	capstan_free(rows->before);
 	capstan_free(rows->after);
+	capstan_free(rows->documents);
 	capstan_free(rows->scratch.values);
 	capstan_strbuf_free(&rows->scratch.bytes);
 }
@@ -147,7 +149,8 @@ capstan_rows_begin(BinlogDecoder *decoder, uint8_t type_code, const uint8_t *bod
 		return capstan_error(error, CAPSTAN_ERROR_TRUNCATED, "rows event is cut off");
 	rows->nbefore = rows->before_columns == NULL ? 0 : count_bits(rows->before_columns, map->table.ncolumns);
 	rows->nafter = rows->after_columns == NULL ? 0 : count_bits(rows->after_columns, map->table.ncolumns);
-	event->u.rows.full_image = !rows->partial &&
+	/* JSON differences are no gap: a full before image has the documents that they are for. */
+	event->u.rows.full_image =
 		(rows->before_columns == NULL || rows->nbefore == map->table.ncolumns) &&
 		(rows->after_columns == NULL || rows->nafter == map->table.ncolumns);
 
@@ -162,6 +165,48 @@ capstan_rows_begin(BinlogDecoder *decoder, uint8_t type_code, const uint8_t *bod
 	return true;
 }
 
+/* A JSON column of a partial after image: its document is the before image's with differences applied. */
+static bool
+decode_differences(RowsCursor *rows, int column, SourceValue *value, CapstanError *error)
+{
+	size_t		length = capstan_bytes_u32(&rows->reader);
+	const uint8_t *differences = capstan_bytes_take(&rows->reader, length);
+	const SourceBytes *document = &rows->documents[column];
+	size_t		offset = rows->scratch.bytes.length;
+
+	if (differences == NULL)
+		return false;
+	if (rows->before[column].kind == VALUE_ABSENT)
+	{
+		value->kind = VALUE_ABSENT;
+		return true;
+	}
+	if (document->data == NULL)
+		return capstan_error(error, CAPSTAN_ERROR_MALFORMED, "JSON differences for a column that was NULL");
+	if (!capstan_json_apply_diffs((const uint8_t *) document->data, document->length, differences, length,
+								  &rows->scratch.bytes, error))
+		return false;
+	capstan_value_set_scratch(value, VALUE_JSON, &rows->scratch, offset);
+	return true;
+}
+
+/* One value that is there; of a before image of a partial update the JSON documents are noted. */
+static bool
+decode_present(RowsCursor *rows, int column, SourceValue *value, CapstanError *error)
+{
+	const ColumnLayout *layout = &rows->map->layouts[column];
+	const uint8_t *start = rows->reader.pos;
+
+	if (!capstan_value_decode(layout, &rows->map->table.columns[column], &rows->reader, value, &rows->scratch, error))
+		return false;
+	if (rows->partial && value->kind == VALUE_JSON)
+	{
+		rows->documents[column].data = (const char *) start + layout->width;
+		rows->documents[column].length = (size_t) (rows->reader.pos - start) - layout->width;
+	}
+	return true;
+}
+
 /*
  * One image.  partial_bits: for each JSON column of the table whether the after image has
  * differences instead of a document; NULL if none has.
@@ -170,34 +215,25 @@ static bool
 decode_image(RowsCursor *rows, const uint8_t *columns, int ncolumns_present, const uint8_t *partial_bits,
 			 SourceValue *values, CapstanError *error)
 {
-	const MappedTable *map = rows->map;
-	ByteReader *reader = &rows->reader;
-	const uint8_t *nulls = capstan_bytes_take(reader, (size_t) (ncolumns_present + 7) / 8);
+	const SourceTable *table = &rows->map->table;
+	const uint8_t *nulls = capstan_bytes_take(&rows->reader, (size_t) (ncolumns_present + 7) / 8);
 	int			present = 0;
 	int			json = 0;
 
 	if (nulls == NULL)
 		return false;
-	for (int i = 0; i < map->table.ncolumns; i++)
+	for (int i = 0; i < table->ncolumns; i++)
 	{
 		bool		differences = false;
 
-		if (partial_bits != NULL && map->table.columns[i].type == SOURCE_JSON)
+		if (partial_bits != NULL && table->columns[i].type == SOURCE_JSON)
 			differences = capstan_bitmap_test(partial_bits, json++);
 		if (!capstan_bitmap_test(columns, i))
-		{
 			values[i].kind = VALUE_ABSENT;
-			continue;
-		}
-		if (capstan_bitmap_test(nulls, present++))
+		else if (capstan_bitmap_test(nulls, present++))
 			values[i].kind = VALUE_NULL;
-		else if (differences)
-		{
-			capstan_bytes_skip(reader, capstan_bytes_u32(reader));
-			values[i].kind = VALUE_ABSENT;
-		}
-		else if (!capstan_value_decode(&map->layouts[i], &map->table.columns[i], reader,
-									   &values[i], &rows->scratch, error))
+		else if (!(differences ? decode_differences(rows, i, &values[i], error) :
+				   decode_present(rows, i, &values[i], error)))
 			return false;
 	}
 	return true;
@@ -250,6 +286,8 @@ capstan_binlog_next_change(BinlogDecoder *decoder, SourceChange *change, Capstan
 	capstan_strbuf_reset(&rows->scratch.bytes);
 	rows->scratch.nvalues = 0;
 	error->code = CAPSTAN_OK;
+	if (rows->partial)
+		memset(rows->documents, 0, (size_t) rows->map->table.ncolumns * sizeof(SourceBytes));
 	if (rows->before_columns != NULL)
 		decoded = decode_image(rows, rows->before_columns, rows->nbefore, NULL, rows->before, error);
 	if (decoded && rows->after_columns != NULL)

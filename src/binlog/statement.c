@@ -449,6 +449,13 @@ parse_maintenance(Parser *parser, const char *verb)
 	return is_word(parser, "TABLE") || is_word(parser, "TABLES") ? STATEMENT_HARMLESS : STATEMENT_UNKNOWN;
 }
 
+/* Passwords and default roles; but SET STATEMENT .. FOR, of some servers, has a statement of any kind in it. */
+static StatementKind
+parse_set(Parser *parser)
+{
+	return is_word(parser, "STATEMENT") ? STATEMENT_UNKNOWN : STATEMENT_HARMLESS;
+}
+
 /* ---- DML: which tables, as far as the head tells ---- */
 
 static const char *const dml_modifiers[] = {
@@ -680,7 +687,6 @@ static const Head heads[] = {
 	{"GRANT", HEAD_KIND, STATEMENT_HARMLESS, NULL},
 	{"REVOKE", HEAD_KIND, STATEMENT_HARMLESS, NULL},
 	{"FLUSH", HEAD_KIND, STATEMENT_HARMLESS, NULL},
-	{"SET", HEAD_KIND, STATEMENT_HARMLESS, NULL},
 	{"INSTALL", HEAD_KIND, STATEMENT_HARMLESS, NULL},
 	{"UNINSTALL", HEAD_KIND, STATEMENT_HARMLESS, NULL},
 	{"INSERT", HEAD_DML, STATEMENT_DML, NULL},
@@ -697,6 +703,7 @@ static const Head heads[] = {
 	{"ANALYZE", HEAD_MAINTENANCE, STATEMENT_HARMLESS, NULL},
 	{"CHECK", HEAD_MAINTENANCE, STATEMENT_HARMLESS, NULL},
 	{"CHECKSUM", HEAD_MAINTENANCE, STATEMENT_HARMLESS, NULL},
+	{"SET", HEAD_PARSE, STATEMENT_UNKNOWN, parse_set},
 	{"START", HEAD_PARSE, STATEMENT_UNKNOWN, parse_start},
 	{"ROLLBACK", HEAD_PARSE, STATEMENT_UNKNOWN, parse_rollback},
 	{"XA", HEAD_PARSE, STATEMENT_UNKNOWN, parse_xa},

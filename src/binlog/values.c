@@ -163,9 +163,8 @@ decode_timestamp2(const SourceColumn *column, ByteReader *reader, SourceValue *v
 	return usecs < USECS_PER_SECOND;
 }
 
-/* The bytes appended to scratch since `offset` are the value's. */
-static void
-set_scratch(SourceValue *value, SourceValueKind kind, Scratch *scratch, size_t offset)
+void
+capstan_value_set_scratch(SourceValue *value, SourceValueKind kind, Scratch *scratch, size_t offset)
 {
 	value->kind = kind;
 	value->u.bytes.data = NULL;
@@ -184,7 +183,7 @@ decode_decimal(const SourceColumn *column, ByteReader *reader, SourceValue *valu
 
 	if (packed == NULL || !capstan_decimal_to_text(packed, column->precision, column->scale, &scratch->bytes))
 		return false;
-	set_scratch(value, VALUE_DECIMAL, scratch, offset);
+	capstan_value_set_scratch(value, VALUE_DECIMAL, scratch, offset);
 	return true;
 }
 
@@ -210,7 +209,7 @@ pad_binary(const SourceColumn *column, SourceValue *value, Scratch *scratch)
 	capstan_strbuf_append(&scratch->bytes, value->u.bytes.data, value->u.bytes.length);
 	memset(capstan_strbuf_reserve(&scratch->bytes, missing), 0, missing + 1);
 	scratch->bytes.length += missing;
-	set_scratch(value, VALUE_BYTES, scratch, offset);
+	capstan_value_set_scratch(value, VALUE_BYTES, scratch, offset);
 }
 
 static bool
@@ -234,7 +233,7 @@ decode_json(const ColumnLayout *layout, ByteReader *reader, SourceValue *value, 
 		return false;
 	if (!capstan_json_to_text((const uint8_t *) value->u.bytes.data, value->u.bytes.length, &scratch->bytes, error))
 		return false;
-	set_scratch(value, VALUE_JSON, scratch, offset);
+	capstan_value_set_scratch(value, VALUE_JSON, scratch, offset);
 	return true;
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "binlog/binlog.h"
+#include "binlog/internal.h"
 #include "builder.h"
 
 static void
@@ -164,9 +164,100 @@ test_documents(void)
 	check_json("0f fc 04 4d616e", NULL);
 }
 
+/* op, path, value as hex of a binary document ("" with a remove), applied to {"a": [1, 2], "b": "x"}. */
+static void
+check_difference(int op, const char *path, const char *value, const char *expected)
+{
+	static const char document_hex[] =
+		"00 0200 2300 1200 0100 1300 0100 02 1400 0c 2100 61 62 0200 0a00 05 0100 05 0200 000000 01 78";
+	StrBuf		document = {NULL, 0, 0};
+	StrBuf		diffs = {NULL, 0, 0};
+	StrBuf		bytes = {NULL, 0, 0};
+	StrBuf		out = {NULL, 0, 0};
+	CapstanError error = {CAPSTAN_OK, ""};
+	bool		ok;
+
+	build_hex(&document, document_hex);
+	build_uint(&diffs, (uint64_t) op, 1);
+	build_lenenc(&diffs, strlen(path));
+	capstan_strbuf_append_str(&diffs, path);
+	build_hex(&bytes, value);
+	if (bytes.length > 0)
+	{
+		build_lenenc(&diffs, bytes.length);
+		capstan_strbuf_append(&diffs, bytes.data, bytes.length);
+	}
+	ok = capstan_json_apply_diffs((uint8_t *) document.data, document.length, (uint8_t *) diffs.data, diffs.length, &out, &error);
+	CHECK_MSG(ok == (expected != NULL), "%d %s: %s", op, path, ok ? out.data : error.message);
+	if (ok && expected != NULL)
+		CHECK_STR(out.data, expected);
+	CHECK(ok == (error.code == CAPSTAN_OK));
+	/* Cut off, it is refused, whatever is cut. */
+	for (size_t cut = 1; cut < diffs.length && expected != NULL; cut++)
+	{
+		capstan_strbuf_reset(&out);
+		CHECK(!capstan_json_apply_diffs((uint8_t *) document.data, document.length, (uint8_t *) diffs.data, cut, &out, &error));
+	}
+	/* Nothing of it fits a scalar, and none fits no document at all. */
+	CHECK(!capstan_json_apply_diffs((const uint8_t *) "\x04", 2, (uint8_t *) diffs.data, diffs.length, &out, &error));
+	CHECK(!capstan_json_apply_diffs((const uint8_t *) "", 0, (uint8_t *) diffs.data, diffs.length, &out, &error));
+	capstan_strbuf_free(&document);
+	capstan_strbuf_free(&diffs);
+	capstan_strbuf_free(&bytes);
+	capstan_strbuf_free(&out);
+}
+
+static void
+test_differences(void)
+{
+	check_difference(0, "$.b", "0401", "{\"a\": [1, 2], \"b\": true}");
+	check_difference(0, "$.a", "0400", "{\"a\": null, \"b\": \"x\"}");
+	check_difference(0, "$.a[1]", "0c0179", "{\"a\": [1, \"y\"], \"b\": \"x\"}");
+	check_difference(0, "$.\"a\"[0]", "0400", "{\"a\": [null, 2], \"b\": \"x\"}");
+	check_difference(1, "$.aa", "0400", "{\"a\": [1, 2], \"b\": \"x\", \"aa\": null}");
+	check_difference(1, "$.\"\"", "0400", "{\"\": null, \"a\": [1, 2], \"b\": \"x\"}");
+	check_difference(1, "$.\"\\u0001\\n\\\"\"", "0400", "{\"a\": [1, 2], \"b\": \"x\", \"\\u0001\\n\\\"\": null}");
+	check_difference(1, "$.a[0]", "0400", "{\"a\": [null, 1, 2], \"b\": \"x\"}");
+	check_difference(1, "$.a[2]", "0400", "{\"a\": [1, 2, null], \"b\": \"x\"}");
+	check_difference(1, "$.a[99]", "0400", "{\"a\": [1, 2, null], \"b\": \"x\"}");
+	check_difference(2, "$.a", "", "{\"b\": \"x\"}");
+	check_difference(2, "$.a[0]", "", "{\"a\": [2], \"b\": \"x\"}");
+
+	/* What does not fit the document. */
+	check_difference(0, "$.c", "0400", NULL);
+	check_difference(0, "$.a[2]", "0400", NULL);
+	check_difference(0, "$.a.b", "0400", NULL);
+	check_difference(0, "$.b[0]", "0400", NULL);
+	check_difference(0, "$[0]", "0400", NULL);
+	check_difference(0, "$.c.d", "0400", NULL);
+	check_difference(1, "$.b", "0400", NULL);
+	check_difference(2, "$.c", "", NULL);
+	check_difference(2, "$.a[2]", "", NULL);
+
+	/* What is no path, no operation, no value. */
+	check_difference(0, "$", "0400", NULL);
+	check_difference(0, "", "0400", NULL);
+	check_difference(0, "a", "0400", NULL);
+	check_difference(0, "$.*", "0400", NULL);
+	check_difference(0, "$.", "0400", NULL);
+	check_difference(0, "$[", "0400", NULL);
+	check_difference(0, "$.a[", "0400", NULL);
+	check_difference(0, "$.a[*]", "0400", NULL);
+	check_difference(0, "$.a[1", "0400", NULL);
+	check_difference(0, "$.a[99999999999]", "0400", NULL);
+	check_difference(0, "$.\"a", "0400", NULL);
+	check_difference(0, "$.\"\\x\"", "0400", NULL);
+	check_difference(0, "$.\"\\u00\"", "0400", NULL);
+	check_difference(0, "$.\"\\u00e9\"", "0400", NULL);
+	check_difference(3, "$.a", "0400", NULL);
+	check_difference(0, "$.a", "0405", NULL);
+	check_difference(0, "$.a", "04", NULL);
+}
+
 void
 test_json(void)
 {
+	test_differences();
 	test_doubles();
 	test_documents();
 	CHECK(nested(1));

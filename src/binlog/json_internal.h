@@ -1,0 +1,65 @@
+/*
+ * json_internal.h
+ *		Binary JSON as json.c reads and prints it, for jsondiff.c only.
+ */
+#ifndef CAPSTAN_JSON_INTERNAL_H
+#define CAPSTAN_JSON_INTERNAL_H
+
+#include "binlog/internal.h"
+
+#define JSON_DEPTH_MAX 100		/* the server's own limit */
+
+typedef enum JsonType
+{
+	JSON_SMALL_OBJECT = 0,
+	JSON_LARGE_OBJECT = 1,
+	JSON_SMALL_ARRAY = 2,
+	JSON_LARGE_ARRAY = 3,
+	JSON_LITERAL = 4,
+	JSON_INT16 = 5,
+	JSON_UINT16 = 6,
+	JSON_INT32 = 7,
+	JSON_UINT32 = 8,
+	JSON_INT64 = 9,
+	JSON_UINT64 = 10,
+	JSON_DOUBLE = 11,
+	JSON_STRING = 12,
+	JSON_OPAQUE = 15
+} JsonType;
+
+/* length: of what is left behind data, not of the value, which tells its own. */
+typedef struct JsonValue
+{
+	uint8_t		type;			/* JsonType */
+	const uint8_t *data;
+	size_t		length;
+} JsonValue;
+
+typedef struct JsonContainer
+{
+	bool		is_object;
+	int			width;			/* of counts, sizes and offsets */
+	uint64_t	count;
+	size_t		size;
+	const uint8_t *data;
+} JsonContainer;
+
+typedef struct JsonPrinter
+{
+	StrBuf	   *out;
+	size_t		limit;			/* of out's length */
+	CapstanError *error;
+} JsonPrinter;
+
+/* Limits the output by what a document of that many bytes can honestly print. */
+extern void capstan_json_printer(JsonPrinter *printer, StrBuf *out, size_t document_length, CapstanError *error);
+/* depth: how many containers are around the value. */
+extern bool capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth);
+extern void capstan_json_print_string(StrBuf *out, const uint8_t *data, size_t length);
+
+/* An object or array; false if its size or count is wrong. */
+extern bool capstan_json_open(const JsonValue *value, JsonContainer *container);
+/* key: objects only.  false if an offset points out of it. */
+extern bool capstan_json_element(const JsonContainer *container, uint64_t index, SourceBytes *key, JsonValue *value);
+
+#endif

@@ -1,0 +1,453 @@
+/*
+ * jsondiff.c
+ *		The JSON differences of PARTIAL_UPDATE_ROWS events, applied to the document of the before image.
+ *
+ * Format (Json_diff_vector in MySQL's sql/json_diff.cc):
+ *
+ *	   { u8 operation, lenenc length, path, and unless it removes: lenenc length, binary JSON }
+ *			operations 0 replace, 1 insert, 2 remove
+ *
+ * Paths are the server's JSON paths without wildcards: $.name, $."quoted name", $[3], and longer ones.
+ * Replace and remove need something at the path, insert into an object needs nothing there; insert into an array
+ * shifts what is behind.  A difference that does not fit the document means that the document is not the one it was made
+ * for, and is an error.
+ *
+ * The document is opened only along the paths; all else is printed from its bytes.
+ */
+#include "binlog/json_internal.h"
+
+#include "base/memory.h"
+
+enum
+{
+	DIFF_REPLACE = 0,
+	DIFF_INSERT = 1,
+	DIFF_REMOVE = 2
+};
+
+typedef struct JsonNode JsonNode;
+typedef struct JsonMember JsonMember;
+
+struct JsonNode
+{
+	bool		opened;
+	/* not opened */
+	JsonValue	value;
+	/* opened */
+	bool		is_object;
+	size_t		count;
+	size_t		capacity;
+	JsonMember *members;
+};
+
+struct JsonMember
+{
+	SourceBytes key;			/* in an object; in the document, or owned */
+	char	   *owned_key;
+	JsonNode	node;
+};
+
+typedef struct JsonPatch
+{
+	size_t		nodes;			/* how many more members may be made: opening the same bytes again and again ends here */
+	CapstanError *error;
+} JsonPatch;
+
+/* One step of a path. */
+typedef struct PathLeg
+{
+	bool		is_member;
+	StrBuf		name;			/* of a member; owned by the path's reader */
+	uint64_t	index;			/* in an array */
+} PathLeg;
+
+static bool
+malformed(JsonPatch *patch)
+{
+	return capstan_error(patch->error, CAPSTAN_ERROR_MALFORMED, "JSON difference is malformed");
+}
+
+static bool
+does_not_fit(JsonPatch *patch)
+{
+	return capstan_error(patch->error, CAPSTAN_ERROR_MALFORMED, "JSON difference does not fit the document it is for");
+}
+
+/* ---- the document ---- */
+
+static bool
+is_container(const JsonNode *node)
+{
+	return node->opened || node->value.type <= JSON_LARGE_ARRAY;
+}
+
+static void
+free_node(JsonNode *node)
+{
+	if (!node->opened)
+		return;
+	for (size_t i = 0; i < node->count; i++)
+	{
+		capstan_free(node->members[i].owned_key);
+		free_node(&node->members[i].node);
+	}
+	capstan_free(node->members);
+}
+
+static bool
+open_node(JsonPatch *patch, JsonNode *node)
+{
+	JsonContainer container;
+	JsonMember *members;
+
+	if (node->opened)
+		return true;
+	if (!capstan_json_open(&node->value, &container) || container.count > patch->nodes)
+		return malformed(patch);
+	patch->nodes -= (size_t) container.count;
+	members = capstan_alloc0((size_t) (container.count + 1) * sizeof(JsonMember));
+	for (uint64_t i = 0; i < container.count; i++)
+	{
+		if (!capstan_json_element(&container, i, &members[i].key, &members[i].node.value))
+		{
+			capstan_free(members);
+			return malformed(patch);
+		}
+	}
+	node->opened = true;
+	node->is_object = container.is_object;
+	node->count = (size_t) container.count;
+	node->capacity = (size_t) container.count + 1;
+	node->members = members;
+	return true;
+}
+
+/* Keys are ordered by length, then bytes. */
+static int
+compare_keys(const SourceBytes *key, const StrBuf *name)
+{
+	if (key->length != name->length)
+		return key->length < name->length ? -1 : 1;
+	return name->length == 0 ? 0 : memcmp(key->data, name->data, name->length);
+}
+
+/* Where the leg's member is, or where it would have to be. */
+static size_t
+find_member(const JsonNode *node, const PathLeg *leg, bool *found)
+{
+	size_t		low = 0;
+	size_t		high = node->count;
+
+	if (!leg->is_member)
+	{
+		*found = leg->index < node->count;
+		return *found ? (size_t) leg->index : node->count;
+	}
+	while (low < high)
+	{
+		size_t		middle = low + (high - low) / 2;
+		int			order = compare_keys(&node->members[middle].key, &leg->name);
+
+		if (order == 0)
+		{
+			*found = true;
+			return middle;
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*found = false;
+	return low;
+}
+
+static void
+insert_member(JsonNode *node, size_t at, const PathLeg *leg, const JsonValue *value)
+{
+	JsonMember *member;
+
+	if (node->count == node->capacity)
+	{
+		node->capacity *= 2;
+		node->members = capstan_realloc(node->members, node->capacity * sizeof(JsonMember));
+	}
+	member = &node->members[at];
+	memmove(member + 1, member, (node->count - at) * sizeof(JsonMember));
+	node->count++;
+	memset(member, 0, sizeof(*member));
+	member->node.value = *value;
+	if (leg->is_member)
+	{
+		member->owned_key = capstan_alloc(leg->name.length + 1);
+		memcpy(member->owned_key, leg->name.data, leg->name.length + 1);
+		member->key.data = member->owned_key;
+		member->key.length = leg->name.length;
+	}
+}
+
+static void
+remove_member(JsonNode *node, size_t at)
+{
+	capstan_free(node->members[at].owned_key);
+	free_node(&node->members[at].node);
+	memmove(&node->members[at], &node->members[at + 1], (node->count - at - 1) * sizeof(JsonMember));
+	node->count--;
+}
+
+static bool
+print_node(JsonPrinter *printer, const JsonNode *node, int depth)
+{
+	if (!node->opened)
+		return capstan_json_print(printer, &node->value, depth);
+	capstan_strbuf_append_char(printer->out, node->is_object ? '{' : '[');
+	for (size_t i = 0; i < node->count; i++)
+	{
+		const JsonMember *member = &node->members[i];
+
+		if (i > 0)
+			capstan_strbuf_append_str(printer->out, ", ");
+		if (node->is_object)
+		{
+			capstan_json_print_string(printer->out, (const uint8_t *) member->key.data, member->key.length);
+			capstan_strbuf_append_str(printer->out, ": ");
+		}
+		if (!print_node(printer, &member->node, depth + 1))
+			return false;
+	}
+	capstan_strbuf_append_char(printer->out, node->is_object ? '}' : ']');
+	return true;
+}
+
+/* ---- paths ---- */
+
+static int
+hex_value(uint8_t c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* \uXXXX as utf-8; the server writes it for control characters only. */
+static bool
+read_unicode(ByteReader *path, StrBuf *name)
+{
+	const uint8_t *digits = capstan_bytes_take(path, 4);
+	int			code = 0;
+
+	for (int i = 0; digits != NULL && i < 4; i++)
+	{
+		int			value = hex_value(digits[i]);
+
+		if (value < 0)
+			return false;
+		code = code << 4 | value;
+	}
+	if (digits == NULL || code >= 0x80)
+		return false;
+	capstan_strbuf_append_char(name, (char) code);
+	return true;
+}
+
+static bool
+read_escape(ByteReader *path, StrBuf *name)
+{
+	static const char letters[] = "btnfr\"\\/";
+	static const char meanings[] = "\b\t\n\f\r\"\\/";
+	uint8_t		c = capstan_bytes_u8(path);
+	const char *letter;
+
+	if (c == 'u')
+		return read_unicode(path, name);
+	letter = c == '\0' ? NULL : strchr(letters, c);
+	if (letter == NULL)
+		return false;
+	capstan_strbuf_append_char(name, meanings[letter - letters]);
+	return true;
+}
+
+/* A member's name behind the point. */
+static bool
+read_name(ByteReader *path, StrBuf *name)
+{
+	capstan_strbuf_reset(name);
+	capstan_strbuf_append(name, "", 0);
+	if (capstan_bytes_left(path) == 0)
+		return false;
+	if (*path->pos != '"')
+	{
+		while (capstan_bytes_left(path) > 0 && *path->pos != '.' && *path->pos != '[')
+			capstan_strbuf_append_char(name, (char) capstan_bytes_u8(path));
+		return name->length > 0 && name->data[0] != '*';
+	}
+	capstan_bytes_skip(path, 1);
+	while (capstan_bytes_left(path) > 0)
+	{
+		uint8_t		c = capstan_bytes_u8(path);
+
+		if (c == '"')
+			return true;
+		if (c != '\\')
+			capstan_strbuf_append_char(name, (char) c);
+		else if (!read_escape(path, name))
+			return false;
+	}
+	return false;
+}
+
+static bool
+read_index(ByteReader *path, uint64_t *index)
+{
+	int			ndigits = 0;
+
+	*index = 0;
+	while (capstan_bytes_left(path) > 0 && *path->pos >= '0' && *path->pos <= '9' && ndigits < 10)
+	{
+		*index = *index * 10 + (uint64_t) (capstan_bytes_u8(path) - '0');
+		ndigits++;
+	}
+	return ndigits > 0 && capstan_bytes_u8(path) == ']';
+}
+
+static bool
+read_leg(ByteReader *path, PathLeg *leg)
+{
+	switch (capstan_bytes_u8(path))
+	{
+		case '.':
+			leg->is_member = true;
+			return read_name(path, &leg->name);
+		case '[':
+			leg->is_member = false;
+			return read_index(path, &leg->index);
+		default:
+			return false;
+	}
+}
+
+/* ---- differences ---- */
+
+static bool
+apply_at(JsonPatch *patch, JsonNode *parent, const PathLeg *leg, uint8_t operation, const JsonValue *value)
+{
+	bool		found;
+	size_t		at = find_member(parent, leg, &found);
+
+	if (parent->is_object != leg->is_member)
+		return does_not_fit(patch);
+	switch (operation)
+	{
+		case DIFF_REPLACE:
+			if (!found)
+				return does_not_fit(patch);
+			free_node(&parent->members[at].node);
+			memset(&parent->members[at].node, 0, sizeof(JsonNode));
+			parent->members[at].node.value = *value;
+			return true;
+		case DIFF_INSERT:
+			if (found && leg->is_member)
+				return does_not_fit(patch);
+			insert_member(parent, at, leg, value);
+			return true;
+		default:
+			if (!found)
+				return does_not_fit(patch);
+			remove_member(parent, at);
+			return true;
+	}
+}
+
+/* Follows the path to the last leg's parent and applies the operation there. */
+static bool
+apply_one(JsonPatch *patch, JsonNode *root, ByteReader *path, PathLeg *leg, uint8_t operation, const JsonValue *value)
+{
+	JsonNode   *node = root;
+
+	if (capstan_bytes_u8(path) != '$' || capstan_bytes_left(path) == 0)
+		return malformed(patch);
+	for (int depth = 0; depth < JSON_DEPTH_MAX; depth++)
+	{
+		bool		found;
+		size_t		at;
+
+		if (!read_leg(path, leg))
+			return malformed(patch);
+		if (!is_container(node))
+			return does_not_fit(patch);
+		if (!open_node(patch, node))
+			return false;
+		if (capstan_bytes_left(path) == 0)
+			return apply_at(patch, node, leg, operation, value);
+		at = find_member(node, leg, &found);
+		if (!found || node->is_object != leg->is_member)
+			return does_not_fit(patch);
+		node = &node->members[at].node;
+	}
+	return malformed(patch);
+}
+
+static bool
+apply_all(JsonPatch *patch, JsonNode *root, ByteReader *diffs)
+{
+	PathLeg		leg;
+	bool		ok = true;
+
+	memset(&leg, 0, sizeof(leg));
+	while (ok && capstan_bytes_left(diffs) > 0)
+	{
+		uint8_t		operation = capstan_bytes_u8(diffs);
+		size_t		path_length = (size_t) capstan_bytes_lenenc(diffs);
+		const uint8_t *path_bytes = capstan_bytes_take(diffs, path_length);
+		ByteReader	path;
+		JsonValue	value = {JSON_LITERAL, NULL, 0};
+
+		if (path_bytes != NULL && operation != DIFF_REMOVE)
+		{
+			size_t		value_length = (size_t) capstan_bytes_lenenc(diffs);
+
+			value.data = capstan_bytes_take(diffs, value_length);
+			if (value.data != NULL && value_length > 0)
+			{
+				value.type = *value.data++;
+				value.length = value_length - 1;
+			}
+			else
+				diffs->failed = true;
+		}
+		if (path_bytes == NULL || diffs->failed || operation > DIFF_REMOVE)
+		{
+			ok = malformed(patch);
+			break;
+		}
+		path = capstan_bytes_reader(path_bytes, path_length);
+		ok = apply_one(patch, root, &path, &leg, operation, &value);
+	}
+	capstan_strbuf_free(&leg.name);
+	return ok;
+}
+
+bool
+capstan_json_apply_diffs(const uint8_t *document, size_t document_length, const uint8_t *diffs, size_t diffs_length,
+						 StrBuf *out, CapstanError *error)
+{
+	ByteReader	reader = capstan_bytes_reader(diffs, diffs_length);
+	JsonPatch	patch = {document_length + diffs_length, error};
+	JsonPrinter printer;
+	JsonNode	root;
+	bool		ok;
+
+	if (diffs_length == 0)
+		return capstan_json_to_text(document, document_length, out, error);
+	if (document_length == 0)
+		return does_not_fit(&patch);
+	memset(&root, 0, sizeof(root));
+	root.value.type = document[0];
+	root.value.data = document + 1;
+	root.value.length = document_length - 1;
+	capstan_json_printer(&printer, out, document_length + diffs_length, error);
+	ok = apply_all(&patch, &root, &reader) && print_node(&printer, &root, 0);
+	free_node(&root);
+	return ok;
+}
