@@ -49,6 +49,9 @@ test_signatures(void)
 		{"odd `na\"me", "\"id\" int not null, \"Größe\" int invisible, \"a\\x5cb\" varchar(120 bytes) collate 255 not null, \"g\" int, "
 		"\"st\" int, primary key (\"a\\x5cb\", \"id\")"},
 		{"prefixed", "\"id\" int not null, \"t\" text collate 255 not null, primary key (\"t\", \"id\") prefix"},
+		{"indexed", "\"id\" int not null, \"j\" json, \"a\" varchar(40 bytes) collate 255, primary key (\"id\")"},
+		{"parted", "\"id\" int not null, \"v\" int, primary key (\"id\")"},
+		{"hidden", "\"my_row_id\" bigint unsigned not null invisible, \"a\" int, primary key (\"my_row_id\")"},
 		{"keyless", "\"id\" int, \"a\" varchar(40 bytes) collate 255"},
 	};
 	bool		seen[sizeof(expected) / sizeof(expected[0])] = {false};

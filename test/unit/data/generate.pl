@@ -185,6 +185,10 @@ CREATE TABLE `odd ``na"me`(id INT, `Größe` INT INVISIBLE, `a\\b` VARCHAR(30) N
 	PRIMARY KEY(`a\\b`, id));
 CREATE TABLE prefixed(id INT NOT NULL, t TEXT NOT NULL, PRIMARY KEY(t(10), id));
 CREATE TABLE keyless(id INT, a VARCHAR(10));
+CREATE TABLE indexed(id INT PRIMARY KEY, j JSON, a VARCHAR(10), KEY mv ((CAST(j->'\$.t' AS UNSIGNED ARRAY))), KEY fn ((UPPER(a))));
+CREATE TABLE parted(id INT PRIMARY KEY, v INT) PARTITION BY RANGE(id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
+CREATE TABLE wide(id INT PRIMARY KEY, @{[join ', ', map { "c$_ " . ('INT', 'VARCHAR(3)', 'DATE')[$_ % 3] } 1 .. 400]});
+SET sql_generate_invisible_primary_key = ON; CREATE TABLE hidden(a INT);
 SQL
 }
 
@@ -250,6 +254,13 @@ SQL
 	push @expected, qq{insert\todd `na"me\t$_} for "1\t5\t6B31\t2\t2", "2\tNULL\t6B32\t3\t4";
 	change("INSERT INTO prefixed VALUES(1,'a long text as a key'),(2,'');", 'prefixed');
 	change("INSERT INTO keyless VALUES(1,'x'),(2,NULL);", 'keyless');
+	change(q{INSERT INTO indexed VALUES(1,'{"t":[1,2,3]}','a'),(2,NULL,NULL); UPDATE indexed SET a = 'b' WHERE id = 3; UPDATE indexed SET id = id + 5 WHERE id = 7}, 'indexed');
+	change('INSERT INTO parted VALUES(1,1),(11,2)', 'parted');
+	change('UPDATE parted SET v = 9', 'parted');
+	change('INSERT INTO wide(id,' . join(',', map { "c$_" } grep { $_ % 7 < 3 } 1 .. 400) . ') VALUES(1,'
+		. join(',', map { (7, "'ab'", "'2024-01-01'")[$_ % 3] } grep { $_ % 7 < 3 } 1 .. 400) . '),(2' . ',NULL' x (grep { $_ % 7 < 3 } 1 .. 400) . ')', 'wide');
+	sql('INSERT INTO hidden(a) VALUES(7),(8)');
+	push @expected, "insert\thidden\t1\t7", "insert\thidden\t2\t8";
 	# Before images of every type, and both at once.
 	change($_->[0], $_->[1])
 	  for (
