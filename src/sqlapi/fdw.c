@@ -104,8 +104,9 @@ refuse_unknown(const char *name, Oid catalog)
 	StringInfoData hint;
 
 	initStringInfo(&hint);
-	if (find_option(name, other) != NULL && other == UserMappingRelationId && catalog == ForeignServerRelationId)
-		appendStringInfo(&hint, "Option \"%s\" belongs to the user mapping: CREATE USER MAPPING ... OPTIONS (user '...', password '...'). ", name);
+	if (find_option(name, other) != NULL && catalog == ForeignServerRelationId)
+		appendStringInfo(&hint, "Option \"%s\" belongs to the user mapping: "
+						 "CREATE USER MAPPING ... OPTIONS (user '...', password '...'). ", name);
 	else if (find_option(name, other) != NULL)
 		appendStringInfo(&hint, "Option \"%s\" belongs to the server. ", name);
 	else if (nearest != NULL)
