@@ -789,16 +789,42 @@ capstan_statement_free(Statement *statement)
 	statement->xid = NULL;
 }
 
-bool
-capstan_statement_is_utf8(const char *sql, size_t length, uint16_t collation)
+static bool
+is_ascii(const char *text, size_t length)
 {
-	const char *charset = capstan_collation_charset(collation);
-
-	if (charset != NULL && strncmp(charset, "utf8", 4) == 0)
-		return true;
 	for (size_t i = 0; i < length; i++)
 	{
-		if ((unsigned char) sql[i] >= 0x80)
+		if ((unsigned char) text[i] >= 0x80)
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_ascii_name(const char *name)
+{
+	return name == NULL || is_ascii(name, strlen(name));
+}
+
+bool
+capstan_statement_is_certain(const Statement *statement, const char *sql, size_t length, uint16_t collation)
+{
+	/* The second byte of a character may be a backslash or a backquote. */
+	static const char *const ambiguous[] = {"big5", "cp932", "gb18030", "gbk", "sjis"};
+	const char *charset = capstan_collation_charset(collation);
+
+	if ((charset != NULL && strncmp(charset, "utf8", 4) == 0) || is_ascii(sql, length))
+		return true;
+	if (charset == NULL)
+		return false;
+	for (size_t i = 0; i < sizeof(ambiguous) / sizeof(ambiguous[0]); i++)
+	{
+		if (strcmp(charset, ambiguous[i]) == 0)
+			return false;
+	}
+	for (int i = 0; i < statement->ntables; i++)
+	{
+		if (!is_ascii_name(statement->tables[i].schema_name) || !is_ascii_name(statement->tables[i].table_name))
 			return false;
 	}
 	return true;

@@ -57,10 +57,11 @@ extern void capstan_statement_parse(const char *sql, size_t length, bool ansi_qu
 extern void capstan_statement_free(Statement *statement);
 
 /*
- * Can the statement be taken for utf-8?  A statement stands in the log in the client's character set, and so do the
- * names in it; in some (gbk, sjis, big5) a byte of a character may look like a quote.  If this says false, convert
- * the text to utf-8 before parsing it, or treat it as STATEMENT_UNKNOWN.
+ * Can kind and names be relied on?  A statement stands in the log in the client's character set (query.charset of the
+ * event), and so do the names in it.  false: a name has characters outside of ASCII in another set than utf-8, so
+ * that it cannot be compared; or the set is one in which a byte of a character may look like a quote (gbk, sjis,
+ * big5).  Then treat it as STATEMENT_UNKNOWN.
  */
-extern bool capstan_statement_is_utf8(const char *sql, size_t length, uint16_t collation);
+extern bool capstan_statement_is_certain(const Statement *statement, const char *sql, size_t length, uint16_t collation);
 
 #endif

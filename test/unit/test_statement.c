@@ -241,6 +241,16 @@ test_dml(void)
 	check("UPDATE t SET a = 1; DROP TABLE t", "unknown UPDATE: t");
 }
 
+static void
+check_certain(const char *sql, uint16_t collation, bool expected)
+{
+	Statement	statement;
+
+	capstan_statement_parse(sql, strlen(sql), false, false, &statement);
+	CHECK_MSG(capstan_statement_is_certain(&statement, sql, strlen(sql), collation) == expected, "%s, collation %d", sql, collation);
+	capstan_statement_free(&statement);
+}
+
 void
 test_statement(void)
 {
@@ -249,12 +259,15 @@ test_statement(void)
 	test_comments();
 	test_others();
 	test_dml();
-	CHECK(capstan_statement_is_utf8("DROP TABLE a", 12, 8));
-	CHECK(!capstan_statement_is_utf8("DROP TABLE \xe9", 12, 8));
-	CHECK(capstan_statement_is_utf8("DROP TABLE \xc3\xa9", 13, 255));
-	CHECK(capstan_statement_is_utf8("DROP TABLE \xc3\xa9", 13, 33));
-	CHECK(!capstan_statement_is_utf8("DROP TABLE \xc3\xa9", 13, 28));
-	CHECK(!capstan_statement_is_utf8("DROP TABLE \xc3\xa9", 13, 0));
+	check_certain("DROP TABLE a", 8, true);
+	check_certain("DROP TABLE a", 0, true);
+	check_certain("DROP TABLE \xe9", 8, false);	/* latin1 */
+	check_certain("DROP TABLE \xe9.a", 8, false);
+	check_certain("ALTER TABLE a COMMENT '\xe9'", 8, true);
+	check_certain("ALTER TABLE a COMMENT '\xe9\\'", 28, false);	/* gbk: is it a quote? */
+	check_certain("ALTER TABLE a COMMENT '\xe9'", 0, false);
+	check_certain("DROP TABLE \xc3\xa9", 255, true);
+	check_certain("DROP TABLE \xc3\xa9", 33, true);
 
 	/* Cut off at every length, in buffers of exactly that size: nothing is read behind it. */
 	{
