@@ -214,8 +214,7 @@ decode_type(SourceColumn *column, ColumnLayout *layout, ByteReader *metadata, bo
 static bool
 is_numeric(const SourceColumn *column)
 {
-	/* Not YEAR: its sign is not in the metadata. */
-	return column->type <= SOURCE_DOUBLE;
+	return column->type <= SOURCE_DOUBLE || column->type == SOURCE_YEAR;
 }
 
 /* CHAR, VARCHAR and TEXT, while the binary kinds still look like them. */
@@ -260,7 +259,9 @@ decode_signedness(MappedTable *map, ByteReader *field)
 
 		if (!is_numeric(column))
 			continue;
-		column->is_unsigned = (bits[at / 8] & 0x80 >> at % 8) != 0;
+		/* YEAR has a bit, but no sign */
+		if (column->type != SOURCE_YEAR)
+			column->is_unsigned = (bits[at / 8] & 0x80 >> at % 8) != 0;
 		at++;
 	}
 	return true;

@@ -229,7 +229,7 @@ test_rows_events(void)
 	static const uint8_t types[] = {23, 24, 25, 30, 31, 32};
 	static const SourceChangeKind kinds[] = {CHANGE_INSERT, CHANGE_UPDATE, CHANGE_DELETE, CHANGE_INSERT, CHANGE_UPDATE, CHANGE_DELETE};
 
-	build_table_map(&map, "0d0d", "", "");
+	build_table_map(&map, "0d0d", "", "0101c0");
 	for (size_t i = 0; i < sizeof(types); i++)
 	{
 		bool		update = kinds[i] == CHANGE_UPDATE;
