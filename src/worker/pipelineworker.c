@@ -357,13 +357,13 @@ stream_forever(PipelineRun *run)
 	{
 		const uint8_t *data;
 		size_t		length;
-		bool		waiting;
 
 		Assert(CurrentMemoryContext == run->event_context);
 		capstan_process_check_interrupts();
-		waiting = capstan_binlogstream_pending(run->stream);
 		if (!run->in_transaction)
 		{
+			bool		waiting = capstan_binlogstream_pending(run->stream);
+
 			capstan_round_at_boundary(run);
 			capstan_stream_commit_if_due(run, waiting);
 			if (!waiting && !run->group_open)
