@@ -60,6 +60,14 @@
 #define COMPAT_RESERVE_GUC_PREFIX(prefix) EmitWarningsOnPlaceholders(prefix)
 #endif
 
+/* A timeout that fires again and again; in 14 it fires once.  Needs utils/timeout.h and utils/timestamp.h. */
+#if PG_VERSION_NUM >= 150000
+#define COMPAT_ENABLE_TIMEOUT_EVERY(id, ms) \
+	enable_timeout_every(id, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms), ms)
+#else
+#define COMPAT_ENABLE_TIMEOUT_EVERY(id, ms) enable_timeout_after(id, ms)
+#endif
+
 /* The wait event of waits that need no name of their own. */
 #define COMPAT_WAIT_EXTENSION PG_WAIT_EXTENSION
 #if PG_VERSION_NUM >= 170000

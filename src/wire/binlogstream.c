@@ -284,8 +284,10 @@ read_packet(BinlogStream *stream, const uint8_t **data, size_t *length)
 	/* The library's read timeout does not hold for the source's search for the first file. */
 	if (!stream->started && !capstan_wire_wait_readable(stream->conn, FIRST_EVENT_TIMEOUT_MS))
 		capstan_wire_raise_silent(stream->conn, FIRST_EVENT_TIMEOUT_MS);
+	capstan_wire_begin_blocking(stream->conn);
 	if (mysql_binlog_fetch(stream->conn->mysql, &stream->rpl) != 0)
 		raise_library(stream);
+	capstan_wire_end_blocking();
 	*data = stream->rpl.buffer;
 	*length = stream->rpl.size;
 }

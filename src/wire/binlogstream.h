@@ -36,10 +36,11 @@ extern void capstan_binlogstream_fetch(BinlogStream *stream, const uint8_t **dat
 extern bool capstan_binlogstream_pending(BinlogStream *stream);
 
 /*
- * Waits for bytes on the socket, the latch, or the timeout, whichever comes first.  Returns at once when bytes are buffered, and
- * also where that cannot be known (TLS, Oracle's library): then the fetch itself waits, for a heartbeat at most.
+ * Waits for bytes on the socket, the latch (which it resets), or the timeout, whichever comes first.  False: the latch was
+ * set and nothing is there to fetch.  True: fetch; after the timeout the fetch finds out whether the source is still alive. Where it
+ * cannot be known whether bytes are buffered (Oracle's library) it returns true at once, and the fetch waits for a heartbeat.
  */
-extern void capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_event_info);
+extern bool capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_event_info);
 
 extern void capstan_binlogstream_close(BinlogStream *stream);
 

@@ -10,8 +10,9 @@
  *
  * Waiting: Connector/C asks a callback of ours whenever it would block, so every wait is one of
  * Postgres' own, on latch and socket, and ends when the backend is told to stop.  Oracle's library
- * blocks in its own poll(); there we wait before we let it read, where that is possible, and its
- * read timeout bounds the rest.
+ * blocks in its own poll(); there we wait before we let it read, where that is possible.  Where it is not (prepared
+ * statements, the dump), a timer looks now and then whether the backend is told to stop, and if so
+ * shuts the socket down, which ends the library's wait.
  */
 #include "postgres.h"
 
@@ -23,6 +24,8 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
 
 #include "compat.h"
 #include "wire/internal.h"
@@ -30,11 +33,15 @@
 /* All open connections of this process, for the library's callbacks. */
 static dlist_head connections = DLIST_STATIC_INIT(connections);
 
+static void stop_timer(void);
+
 static void
 close_connection(void *arg)
 {
 	SourceConn *conn = arg;
 
+	/* From here on the socket's number may soon be somebody else's. */
+	capstan_wire_end_blocking();
 	if (conn->mysql != NULL)
 	{
 		conn->closing = true;
@@ -51,6 +58,7 @@ close_connection(void *arg)
 		conn->fd_reserved = false;
 	}
 	dlist_delete(&conn->node);
+	stop_timer();
 }
 
 SourceConn *
@@ -264,6 +272,21 @@ capstan_wire_end_connecting(SourceConn *conn)
 	}
 }
 
+void
+capstan_wire_begin_blocking(SourceConn *conn)
+{
+}
+
+void
+capstan_wire_end_blocking(void)
+{
+}
+
+static void
+stop_timer(void)
+{
+}
+
 int
 capstan_wire_socket(SourceConn *conn)
 {
@@ -285,6 +308,53 @@ capstan_wire_begin_connecting(SourceConn *conn)
 void
 capstan_wire_end_connecting(SourceConn *conn)
 {
+}
+
+#define INTERRUPT_CHECK_MS 250
+
+static TimeoutId interrupt_timer;
+static volatile int blocking_socket = -1;
+
+/* In a signal handler: nothing but what is safe there. */
+static void
+cut_if_interrupted(void)
+{
+	if (blocking_socket >= 0 && (ProcDiePending || QueryCancelPending) &&
+		InterruptHoldoffCount == 0 && QueryCancelHoldoffCount == 0 && CritSectionCount == 0)
+	{
+		int			save_errno = errno;
+
+		(void) shutdown(blocking_socket, SHUT_RDWR);
+		errno = save_errno;
+	}
+}
+
+void
+capstan_wire_begin_blocking(SourceConn *conn)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		interrupt_timer = RegisterTimeout(USER_TIMEOUT, cut_if_interrupted);
+		registered = true;
+	}
+	blocking_socket = capstan_wire_socket(conn);
+	if (!get_timeout_active(interrupt_timer))
+		COMPAT_ENABLE_TIMEOUT_EVERY(interrupt_timer, INTERRUPT_CHECK_MS);
+}
+
+void
+capstan_wire_end_blocking(void)
+{
+	blocking_socket = -1;
+}
+
+static void
+stop_timer(void)
+{
+	if (dlist_is_empty(&connections) && interrupt_timer >= USER_TIMEOUT && get_timeout_active(interrupt_timer))
+		disable_timeout(interrupt_timer, false);
 }
 
 int

@@ -303,6 +303,7 @@ start_statement(SourceCursor *cursor, const char *sql)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	cursor->stmt = stmt;
 	cursor->conn->stmt = stmt;
+	capstan_wire_begin_blocking(cursor->conn);
 	if (mysql_stmt_prepare(stmt, sql, strlen(sql)) != 0)
 		raise_statement(cursor);
 	check_fields(cursor);
@@ -310,6 +311,7 @@ start_statement(SourceCursor *cursor, const char *sql)
 		raise_statement(cursor);
 	if (mysql_stmt_execute(stmt) != 0)
 		raise_statement(cursor);
+	capstan_wire_end_blocking();
 }
 
 SourceCursor *
@@ -599,7 +601,9 @@ capstan_wire_fetch(SourceCursor *cursor, SourceValue *values)
 		cursor->rebind = false;
 	}
 
+	capstan_wire_begin_blocking(cursor->conn);
 	rc = mysql_stmt_fetch(cursor->stmt);
+	capstan_wire_end_blocking();
 	if (rc == MYSQL_NO_DATA)
 	{
 		/* The library says this only for the packet that ends a result; make sure that it has no error in hand. */
@@ -645,6 +649,7 @@ capstan_wire_close_cursor(SourceCursor *cursor)
 	MYSQL_STMT *stmt = cursor->stmt;
 
 	/* Rows not fetched must be read all the same before the connection is good for anything else. */
+	capstan_wire_begin_blocking(conn);
 	if (mysql_stmt_free_result(stmt) != 0)
 		raise_statement(cursor);
 	conn->cursor = NULL;

@@ -109,6 +109,9 @@ extern void capstan_wire_hook_waits(SourceConn *conn);
 extern void capstan_wire_begin_connecting(SourceConn *conn);
 extern void capstan_wire_end_connecting(SourceConn *conn);
 
+/* Around a call that may block inside the library: with Oracle's, an interrupt then cuts the connection. */
+extern void capstan_wire_begin_blocking(SourceConn *conn);
+extern void capstan_wire_end_blocking(void);
 /* Raises if the connection is closed or in the middle of something. */
 extern void capstan_wire_check_idle(SourceConn *conn);
 /* Waits until the socket can be read, the connection's timeout at most; handles interrupts.  False: timed out. */

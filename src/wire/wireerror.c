@@ -221,6 +221,8 @@ capstan_wire_raise_number(SourceConn *conn, const char *action, unsigned int num
 	if (sqlerrcode == ERRCODE_CONNECTION_FAILURE)
 		capstan_wire_mark_lost(conn);
 
+	capstan_wire_end_blocking();
+
 	/* If the wait was broken off because we are to stop, that is the error to raise. */
 	CHECK_FOR_INTERRUPTS();
 

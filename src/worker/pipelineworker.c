@@ -366,11 +366,9 @@ stream_forever(PipelineRun *run)
 
 			capstan_round_at_boundary(run);
 			capstan_stream_commit_if_due(run, waiting);
-			if (!waiting && !run->group_open)
-			{
-				capstan_binlogstream_wait(run->stream, capstan_heartbeat * 2, capstan_wait_event(CAPSTAN_WAIT_STREAM));
-				ResetLatch(MyLatch);
-			}
+			if (!waiting && !run->group_open &&
+				!capstan_binlogstream_wait(run->stream, capstan_heartbeat * 2, capstan_wait_event(CAPSTAN_WAIT_STREAM)))
+				continue;
 		}
 		capstan_binlogstream_fetch(run->stream, &data, &length);
 		pg_atomic_fetch_add_u64(&run->slot->bytes, length);
