@@ -383,7 +383,7 @@ capstan_binlogstream_pending(BinlogStream *stream)
 	return poll(&pfd, 1, 0) > 0;
 }
 
-void
+bool
 capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_event_info)
 {
 	int			patience = stream->started ? stream->silence_ms : FIRST_EVENT_TIMEOUT_MS;
@@ -392,7 +392,7 @@ capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_e
 	int			rc;
 
 	if (stream->lost || is_buffered(stream) != 0)
-		return;
+		return true;
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, stream->heard);
 	left = Max(patience - (long) INSTR_TIME_GET_MILLISEC(now), 0);
@@ -407,6 +407,7 @@ capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_e
 		stream->lost = true;
 		capstan_wire_raise_silent(stream->conn, patience);
 	}
+	return (rc & WL_SOCKET_READABLE) != 0;
 }
 
 void

@@ -36,9 +36,9 @@ extern void capstan_binlogstream_fetch(BinlogStream *stream, const uint8_t **dat
 extern bool capstan_binlogstream_pending(BinlogStream *stream);
 
 /*
- * Waits for bytes on the socket, the latch (which it resets), or the timeout, whichever comes first.  False: the latch was
- * set and nothing is there to fetch.  True: fetch; after the timeout the fetch finds out whether the source is still alive. Where it
- * cannot be known whether bytes are buffered (Oracle's library) it returns true at once, and the fetch waits for a heartbeat.
+ * Waits for bytes on the socket, the latch (which it resets), or the timeout, whichever comes first.  True: there is something to
+ * fetch; also where it cannot be known whether bytes are buffered (Oracle's library), and then the fetch waits for a heartbeat at most.
+ * A source silent for too long raises 08006 here too.
  */
 extern bool capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_event_info);
 
