@@ -1,0 +1,188 @@
+# The lock of a snapshot round is had, and it does not hurt.
+#
+# Why: a lock that waits behind long transactions holds back every writer that comes
+# after it; one that never holds anybody back is never granted.
+# How: writers whose transactions of 20 ms, 200 ms and 2 s overlap all the time on the
+# captured table (test/exactpair, mode overlap, which measures each statement), while a
+# pipeline makes its first copy; with an account that has just SELECT and LOCK TABLES, with
+# one that has FLUSH_TABLES too; a table of many rounds; a table that is built anew
+# on the source all the while.
+# Asserted: the snapshot completes; no statement of a writer took longer than
+# capstan.max_lock_wait and some slack; table_status tells the tries and waits; contents are
+# equal at the end. And that the measurement sees a writer who is held back: a plain LOCK
+# TABLES WRITE behind transactions of 3 s.
+# Not asserted: locks on replicas, prepared XA transactions.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use CapstanTest;
+use Time::HiRes qw(sleep time);
+
+# capstan.max_lock_wait, and what a busy machine may add.
+my $max_wait_ms = 1000;
+my $slack_ms = 800;
+
+my $program = build_exactpair();
+my $my = CapstanTest::MySQL->start;
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'50ms'" });
+
+$my->sql(<<'SQL');
+CREATE DATABASE hot;
+USE hot;
+CREATE TABLE seq (n INT PRIMARY KEY);
+INSERT INTO seq WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < 999) SELECT n FROM s;
+SQL
+account('plain', 'SELECT, LOCK TABLES ON hot.*');
+account('flusher', 'SELECT, LOCK TABLES ON hot.*', 'FLUSH_TABLES ON *.*');
+$pg->safe_psql('CREATE EXTENSION capstan');
+$pg->create_server('plain', $my, user => 'plain');
+$pg->create_server('flusher', $my, user => 'flusher');
+
+subtest 'the measurement sees a writer who is held back' => sub {
+	new_table('red', 1);
+	my $writers = start_writers('red', 2, '3000');
+	for (1 .. 4)
+	{
+		sleep(0.7);
+		$my->sql('LOCK TABLES hot.red WRITE; UNLOCK TABLES');
+	}
+	my $worst = worst_ms($writers);
+	cmp_ok($worst, '>', $max_wait_ms + $slack_ms, 'a plain LOCK TABLES WRITE holds writers back for longer');
+};
+
+subtest 'an account with SELECT and LOCK TABLES' => sub {
+	my $n = copy_under_load('plain', 'a', 1, 6, '20,200,2000');
+	cmp_ok($n->{tries}, '>', 3, 'READ starves and the ladder is climbed');
+	cmp_ok(statements('plain', 'lock_tables'), '>', 0, 'LOCK TABLES gave the lock');
+	is(statements('plain', 'flush'), 0, 'FLUSH TABLES was refused');
+};
+
+subtest 'an account with FLUSH_TABLES' => sub {
+	copy_under_load('flusher', 'b', 1, 6, '20,200,2000');
+	cmp_ok(statements('flusher', 'flush'), '>', 0, 'FLUSH TABLES gave the lock');
+};
+
+subtest 'many rounds' => sub {
+	my $n = copy_under_load('plain', 'c', 40, 6, '20,60');
+	cmp_ok($n->{count}, '>', 3, 'several locks');
+};
+
+# A view keeps its table's definition for as long as its range is read, and an ALTER TABLE that waits
+# for that holds back writers: so it is the time of a round that counts here, and not
+# the lock's. What must not be is a lock that waits for itself, until a timeout ends it.
+subtest 'a table that is built anew on the source meanwhile' => sub {
+	my $rebuild = $my->writer(sub { sleep(0.03); 'OPTIMIZE NO_WRITE_TO_BINLOG TABLE hot.d' });
+	copy_under_load('plain', 'd', 40, 4, '5,20', 6000);
+	$rebuild->stop;
+};
+
+done_testing();
+
+sub build_exactpair
+{
+	my ($rc, $out, $err) = CapstanTest::run_command(
+		[ 'make', '-s', '-C', "$CapstanTest::TOP/test/exactpair" ]);
+
+	BAIL_OUT("exactpair does not build:\n$out$err") if $rc != 0;
+	return "$CapstanTest::TOP/build/exactpair/exactpair";
+}
+
+sub account
+{
+	my ($user, @grants) = @_;
+
+	$my->sql("CREATE USER '$user'\@'%' IDENTIFIED BY 'sesam'; " .
+		join(' ', map { "GRANT $_ TO '$user'\@'%';" } 'REPLICATION SLAVE, REPLICATION CLIENT ON *.*', @grants));
+}
+
+# A table as the writers want it, with so many thousand rows.
+sub new_table
+{
+	my ($table, $thousands) = @_;
+
+	$my->sql(<<SQL);
+CREATE TABLE hot.$table (id BIGINT PRIMARY KEY, n BIGINT NOT NULL, note VARCHAR(1000) NOT NULL);
+INSERT INTO hot.$table SELECT a.n * 1000 + b.n, a.n, REPEAT('x', @{[ $thousands > 1 ? 600 : 20 ]})
+	FROM hot.seq a, hot.seq b WHERE a.n < $thousands;
+ANALYZE NO_WRITE_TO_BINLOG TABLE hot.$table;
+SQL
+}
+
+sub start_writers
+{
+	my ($table, $n, $pauses) = @_;
+	my $dir = File::Temp->newdir('capstan-overlap.XXXXXX', TMPDIR => 1);
+	my $pid = CapstanTest::spawn(
+		[ $program, '--socket=' . $my->dir . '/mysql.sock', '--mode=overlap', "--table=hot.$table",
+			"--writers=$n", "--pauses=$pauses", '--seconds=600' ],
+		stdout => "$dir/out", stderr => "$dir/err");
+
+	return CapstanTest::Background->new(pid => $pid, dir => $dir);
+}
+
+# Stops them; the longest time that one of their statements took.
+sub worst_ms
+{
+	my ($writers) = @_;
+	my $rc = $writers->stop;
+	my ($worst) = sort { $b <=> $a } $writers->output =~ /worst_ms=([\d.]+)/g;
+	my @counts = $writers->output =~ /transactions=(\d+)/g;
+
+	note($writers->output);
+	is($rc, 0, 'the writers ended well') or diag($writers->errors);
+	is(scalar(grep { $_ == 0 } @counts), 0, 'each kind of them did something');
+	return $worst;
+}
+
+# How many statements of that kind the account had executed without an error.
+sub statements
+{
+	my ($user, $kind) = @_;
+
+	return $my->value("SELECT SUM(count_star - sum_errors) FROM performance_schema.events_statements_summary_by_user_by_event_name
+		WHERE user = '$user' AND event_name = 'statement/sql/$kind'") // 0;
+}
+
+# Makes the table, copies it while writers are at work; the checks that hold for all.
+sub copy_under_load
+{
+	my ($server, $table, $thousands, $n, $pauses, $limit_ms) = @_;
+	my $start = time();
+
+	$limit_ms //= $max_wait_ms + $slack_ms;
+	new_table($table, $thousands);
+	my $writers = start_writers($table, $n, $pauses);
+	sleep(1);
+	$pg->safe_psql("SELECT capstan.create_pipeline('$table', server => '$server', tables => '{hot.$table}')");
+	$pg->safe_psql("SELECT capstan.start_pipeline('$table')");
+	my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('$table', timeout => '180 s')");
+	is($rc, 0, 'the snapshot completes') or diag($err);
+	my $worst = worst_ms($writers);
+	cmp_ok($worst, '<', $limit_ms, "a statement of a writer takes $limit_ms ms at most");
+
+	my ($figures) = $pg->query("SELECT lock_count, lock_tries, lock_wait_worst_us / 1000, lock_wait_total_us / 1000, lock_hold_worst_us / 1000
+		FROM capstan.pipeline_table WHERE source_table = '$table'");
+	my ($count, $tries, $wait, $total, $hold) = @$figures;
+	note(sprintf('%.1f s; locks %s, tries %s, worst wait %s ms, total wait %s ms, worst hold %s ms, worst statement %s ms',
+		time() - $start, @$figures, $worst));
+	cmp_ok($count, '>', 0, 'table_status counts locks');
+	cmp_ok($tries, '>=', $count, 'and tries');
+	cmp_ok($wait, '>', 0, 'and waits');
+	cmp_ok($wait, '<=', $limit_ms, 'a try waits no longer than its bound');
+	cmp_ok($total, '>=', $wait, 'which add up');
+	cmp_ok($hold, '<', 1000, 'the lock is held for a moment');
+
+	($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('$table', timeout => '60 s')");
+	is($rc, 0, 'the stream is level with the source') or diag($err);
+	tables_equal($my, $pg, ["hot.$table"], 'after the copy');
+	is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'nothing halted');
+	note($pg->safe_psql('SELECT severity, class, message, detail, hint FROM capstan.incident ORDER BY id'));
+	$pg->safe_psql("SELECT capstan.stop_pipeline('$table')");
+	$pg->poll_query_until("SELECT state FROM capstan.pipeline_status WHERE pipeline = '$table'", 'stopped');
+	$pg->safe_psql("SELECT capstan.drop_pipeline('$table')");
+	return { count => $count, tries => $tries };
+}
