@@ -228,6 +228,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 		conn->tls_refused = true;
 	if (mysql != NULL && !conn->tls_refused)
 	{
+		conn->connected = true;
 		conn->timeout_ms = options->read_timeout_s > 0 ? options->read_timeout_s * 1000 : -1;
 		return true;
 	}

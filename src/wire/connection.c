@@ -11,12 +11,13 @@
  * Waiting: Connector/C asks a callback of ours whenever it would block, so every wait is one of
  * Postgres' own, on latch and socket, and ends when the backend is told to stop.  Oracle's library
  * blocks in its own poll(); there we wait before we let it read, where that is possible.  Where it is not (prepared
- * statements, the dump), a timer looks now and then whether the backend is told to stop, and if so
+ * statements, the dump), a timer looks now and then whether the backend is told to stop or the source has been silent for too long, and if so
  * shuts the socket down, which ends the library's wait.
  */
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/socket.h>
 
 #include "miscadmin.h"
@@ -30,6 +31,9 @@
 #include "compat.h"
 #include "wire/internal.h"
 
+/* A farewell that cannot be sent in this time is not worth more of it. */
+#define CLOSE_TIMEOUT_MS 2000
+
 /* All open connections of this process, for the library's callbacks. */
 static dlist_head connections = DLIST_STATIC_INIT(connections);
 
@@ -40,13 +44,17 @@ close_connection(void *arg)
 {
 	SourceConn *conn = arg;
 
-	/* From here on the socket's number may soon be somebody else's. */
 	capstan_wire_end_blocking();
 	if (conn->mysql != NULL)
 	{
 		conn->closing = true;
+		conn->timeout_ms = CLOSE_TIMEOUT_MS;
+		if (conn->connected)
+			capstan_wire_begin_blocking(conn);
 		mysql_close(conn->mysql);
 		conn->mysql = NULL;
+		/* The socket's number may soon be somebody else's. */
+		capstan_wire_end_blocking();
 		/* The library has cut the statement off from the connection, so this sends nothing and reads nothing. */
 		if (conn->stmt != NULL)
 			(void) mysql_stmt_close(conn->stmt);
@@ -300,9 +308,13 @@ capstan_wire_hook_waits(SourceConn *conn)
 {
 }
 
+static void stop_ticking(void);
+
+/* The library knows its socket only after the wait for it, so there its own timeout must hold: no signals meanwhile. */
 void
 capstan_wire_begin_connecting(SourceConn *conn)
 {
+	stop_ticking();
 }
 
 void
@@ -314,13 +326,18 @@ capstan_wire_end_connecting(SourceConn *conn)
 
 static TimeoutId interrupt_timer;
 static volatile int blocking_socket = -1;
+static volatile bool interruptible; /* where the blocking call was made; in the handler interrupts are always held */
+static volatile int ticks_left;
 
-/* In a signal handler: nothing but what is safe there. */
+/*
+ * In a signal handler: nothing but what is safe there.  The library starts its read timeout anew after every signal, so the
+ * time is counted here, too.
+ */
 static void
-cut_if_interrupted(void)
+check_blocking_call(void)
 {
-	if (blocking_socket >= 0 && (ProcDiePending || QueryCancelPending) &&
-		InterruptHoldoffCount == 0 && QueryCancelHoldoffCount == 0 && CritSectionCount == 0)
+	if (blocking_socket >= 0 &&
+		((interruptible && (ProcDiePending || QueryCancelPending)) || --ticks_left == 0))
 	{
 		int			save_errno = errno;
 
@@ -336,9 +353,12 @@ capstan_wire_begin_blocking(SourceConn *conn)
 
 	if (!registered)
 	{
-		interrupt_timer = RegisterTimeout(USER_TIMEOUT, cut_if_interrupted);
+		interrupt_timer = RegisterTimeout(USER_TIMEOUT, check_blocking_call);
 		registered = true;
 	}
+	interruptible = InterruptHoldoffCount == 0 && QueryCancelHoldoffCount == 0 && CritSectionCount == 0;
+	/* No timeout: a number that does not come down to 0 within a year. */
+	ticks_left = conn->timeout_ms < 0 ? INT_MAX / INTERRUPT_CHECK_MS : conn->timeout_ms / INTERRUPT_CHECK_MS + 2;
 	blocking_socket = capstan_wire_socket(conn);
 	if (!get_timeout_active(interrupt_timer))
 		COMPAT_ENABLE_TIMEOUT_EVERY(interrupt_timer, INTERRUPT_CHECK_MS);
@@ -351,10 +371,17 @@ capstan_wire_end_blocking(void)
 }
 
 static void
+stop_ticking(void)
+{
+	if (interrupt_timer >= USER_TIMEOUT && get_timeout_active(interrupt_timer))
+		disable_timeout(interrupt_timer, false);
+}
+
+static void
 stop_timer(void)
 {
-	if (dlist_is_empty(&connections) && interrupt_timer >= USER_TIMEOUT && get_timeout_active(interrupt_timer))
-		disable_timeout(interrupt_timer, false);
+	if (dlist_is_empty(&connections))
+		stop_ticking();
 }
 
 int

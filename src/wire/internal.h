@@ -86,6 +86,7 @@ struct SourceConn
 	struct SourceCursor *cursor;	/* the open one, or NULL; dangling while the context is being deleted */
 	MYSQL_STMT *stmt;			/* its statement */
 	bool		fd_reserved;	/* AcquireExternalFD() to be given back */
+	bool		connected;
 	bool		want_tls;		/* not a byte of an authentication in clear */
 	bool		tls_refused;	/* want_tls, and the server does not offer it: cut off before authenticating */
 	bool		closing;		/* no more waiting */

@@ -42,19 +42,25 @@ take_error(SourceConn *conn, const char *action, char **message)
 static unsigned int
 send_query(SourceConn *conn, const char *sql, char **message)
 {
+	bool		failed;
+
 	capstan_wire_check_idle(conn);
 	conn->busy = true;
-	if (mysql_send_query(conn->mysql, sql, strlen(sql)) != 0)
-		return take_error(conn, "send a statement to", message);
-	return 0;
+	capstan_wire_begin_blocking(conn);
+	failed = mysql_send_query(conn->mysql, sql, strlen(sql)) != 0;
+	capstan_wire_end_blocking();
+	return failed ? take_error(conn, "send a statement to", message) : 0;
 }
 
 static unsigned int
 read_answer(SourceConn *conn, char **message)
 {
-	if (mysql_read_query_result(conn->mysql) != 0)
-		return take_error(conn, "run a statement on", message);
-	return 0;
+	bool		failed;
+
+	capstan_wire_begin_blocking(conn);
+	failed = mysql_read_query_result(conn->mysql) != 0;
+	capstan_wire_end_blocking();
+	return failed ? take_error(conn, "run a statement on", message) : 0;
 }
 
 static SourceResult *
@@ -88,9 +94,12 @@ copy_result(MYSQL_RES *res)
 static unsigned int
 read_result(SourceConn *conn, SourceResult **result, char **message)
 {
-	MYSQL_RES  *res = mysql_store_result(conn->mysql);
-	SourceResult *copied = NULL;
+	MYSQL_RES  *res;
+	SourceResult *volatile copied = NULL;	/* set inside PG_TRY */
 
+	capstan_wire_begin_blocking(conn);
+	res = mysql_store_result(conn->mysql);
+	capstan_wire_end_blocking();
 	if (res == NULL && (mysql_errno(conn->mysql) != 0 || mysql_field_count(conn->mysql) != 0))
 		return take_error(conn, "read a result from", message);
 
@@ -116,6 +125,17 @@ read_result(SourceConn *conn, SourceResult **result, char **message)
 	return 0;
 }
 
+static MYSQL_ROW
+fetch_row(SourceConn *conn, MYSQL_RES *res)
+{
+	MYSQL_ROW	row;
+
+	capstan_wire_begin_blocking(conn);
+	row = mysql_fetch_row(res);
+	capstan_wire_end_blocking();
+	return row;
+}
+
 void
 capstan_wire_for_each_row(SourceConn *conn, const char *sql, WireRowFunction function, void *arg)
 {
@@ -136,7 +156,7 @@ capstan_wire_for_each_row(SourceConn *conn, const char *sql, WireRowFunction fun
 	/* Left in the middle, the connection is of no more use, but the library's memory must not leak. */
 	PG_TRY();
 	{
-		while ((row = mysql_fetch_row(res)) != NULL)
+		while ((row = fetch_row(conn, res)) != NULL)
 		{
 			CHECK_FOR_INTERRUPTS();
 			function(arg, row);
