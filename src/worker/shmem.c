@@ -34,6 +34,7 @@ typedef struct RunRequest
 	NameData	name;
 	Oid			owner;
 	bool		run;
+	SubTransactionId subid;
 	struct RunRequest *next;
 } RunRequest;
 
@@ -230,12 +231,38 @@ capstan_shmem_set_wanted(Oid database, int64 pipeline_id, const char *name, Oid 
 	return slot != NULL || !run;
 }
 
-/* At the end of a transaction that called capstan_shmem_request_run; must not throw. */
+/* What a rolled back subtransaction asked for is forgotten, what a committed one asked for is its parent's. */
+static void
+end_of_subtransaction(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	RunRequest **link = &requests;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	while (*link != NULL)
+	{
+		if ((*link)->subid == subid && event == SUBXACT_EVENT_ABORT_SUB)
+		{
+			*link = (*link)->next;
+			continue;
+		}
+		if ((*link)->subid == subid)
+			(*link)->subid = parent;
+		link = &(*link)->next;
+	}
+}
+
+/* At the end of a transaction that called capstan_shmem_request_run; must not throw once it is committed. */
 static void
 end_of_transaction(XactEvent event, void *arg)
 {
 	RunRequest *request;
 
+	if (event == XACT_EVENT_PRE_PREPARE && requests != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has started, stopped, or dropped a pipeline"),
+				 errhint("COMMIT it.")));
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT)
 		return;
 	request = requests;
@@ -277,6 +304,7 @@ capstan_shmem_request_run(int64 pipeline_id, const char *name, Oid owner, bool r
 	if (!registered)
 	{
 		RegisterXactCallback(end_of_transaction, NULL);
+		RegisterSubXactCallback(end_of_subtransaction, NULL);
 		registered = true;
 	}
 	request = MemoryContextAlloc(TopTransactionContext, sizeof(RunRequest));
@@ -284,6 +312,7 @@ capstan_shmem_request_run(int64 pipeline_id, const char *name, Oid owner, bool r
 	strlcpy(NameStr(request->name), name, NAMEDATALEN);
 	request->owner = owner;
 	request->run = run;
+	request->subid = GetCurrentSubTransactionId();
 	request->next = NULL;
 
 	/* the order of the calls is the order at commit */
