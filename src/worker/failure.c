@@ -144,7 +144,13 @@ tell_launcher(PipelineSlot *slot, int sqlerrcode, bool halted)
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	slot->last_sqlerrcode = sqlerrcode;
 	slot->state_since = GetCurrentTimestamp();
-	if (halted)
+	if (slot->generation != slot->running_generation)
+	{
+		/* somebody acted after we had failed: the next worker finds out what that was */
+		slot->state = WORKER_STARTING;
+		slot->restart_at = 0;
+	}
+	else if (halted)
 		slot->state = WORKER_HALTED;
 	else
 	{

@@ -23,6 +23,7 @@ int			capstan_group_rows = 10000;
 int			capstan_group_bytes = 16384;
 int			capstan_group_time = 200;
 int			capstan_heartbeat = 100;
+int			capstan_lock_timeout = 60000;
 int			capstan_synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
 
 static const struct config_enum_entry synchronous_commit_options[] = {
@@ -68,6 +69,9 @@ capstan_guc_init(void)
 			   &capstan_group_time, 200, 1, 60000, PGC_SUSET, GUC_UNIT_MS);
 	define_int("capstan.heartbeat", "How often an idle source is asked to show that it is alive.",
 			   &capstan_heartbeat, 100, 10, 10000, PGC_SUSET, GUC_UNIT_MS);
+	define_int("capstan.lock_timeout",
+			   "How long a worker waits for a lock that somebody holds on a target table before it retries.",
+			   &capstan_lock_timeout, 60000, 100, INT_MAX, PGC_SUSET, GUC_UNIT_MS);
 	DefineCustomEnumVariable("capstan.synchronous_commit",
 							 "synchronous_commit of the pipelines' workers.",
 							 "Rows and position commit together, so that off loses nothing: "

@@ -45,6 +45,9 @@
 
 #define LAUNCHER_NAP_MS 10000
 #define START_RETRY_MS 1000
+/* A database that could not be looked into is tried again after a while, which doubles. */
+#define PROBE_RETRY_FIRST_MS 1000
+#define PROBE_RETRY_LONGEST_MS 60000
 #define OWNER_RETRY_MS 30000
 
 /* Handles of the pipeline workers started by this launcher, by slot. */
@@ -128,7 +131,19 @@ init_worker(BackgroundWorker *worker, const char *function, const char *type)
 	strlcpy(worker->bgw_type, type, sizeof(worker->bgw_type));
 }
 
-/* Looks into every database once; false if some could not be looked into for want of a process. */
+/* Has the probe of the database come to its end? */
+static bool
+probe_succeeded(Oid database)
+{
+	bool		succeeded;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	succeeded = Capstan->probed == database;
+	LWLockRelease(Capstan->lock);
+	return succeeded;
+}
+
+/* Looks into every database once; false if some could not be looked into. */
 static bool
 probe_databases(void)
 {
@@ -144,6 +159,9 @@ probe_databases(void)
 		init_worker(&worker, "capstan_probe_main", "capstan probe");
 		snprintf(worker.bgw_name, sizeof(worker.bgw_name), "capstan probe of database %u", lfirst_oid(cell));
 		worker.bgw_main_arg = ObjectIdGetDatum(lfirst_oid(cell));
+		LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+		Capstan->probed = InvalidOid;
+		LWLockRelease(Capstan->lock);
 		if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 		{
 			complete = false;
@@ -152,6 +170,8 @@ probe_databases(void)
 		if (WaitForBackgroundWorkerShutdown(handle) == BGWH_POSTMASTER_DIED)
 			proc_exit(1);
 		pfree(handle);
+		if (!probe_succeeded(lfirst_oid(cell)))
+			complete = false;
 	}
 	list_free(databases);
 	return complete;
@@ -202,6 +222,9 @@ capstan_probe_main(Datum main_arg)
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	Capstan->probed = MyDatabaseId;
+	LWLockRelease(Capstan->lock);
 	proc_exit(0);
 }
 
@@ -246,23 +269,27 @@ start_worker(int index)
 	LWLockRelease(Capstan->lock);
 }
 
-/* Why a worker could not connect as this role; NULL if it can. */
+/* Why a worker could not connect as this role; NULL if it can.  Says also whether the database is gone for good. */
 static const char *
-owner_problem(Oid owner)
+connect_problem(Oid database, Oid owner, bool *database_gone)
 {
 	HeapTuple	tuple;
 	const char *problem = NULL;
 
 	StartTransactionCommand();
+	*database_gone = !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
 	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(owner));
-	if (!HeapTupleIsValid(tuple))
+	if (*database_gone)
+		problem = "its database does not exist any more";
+	else if (!HeapTupleIsValid(tuple))
 		problem = "its owner does not exist any more";
 	else
 	{
 		if (!((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin)
 			problem = "its owner is not permitted to log in";
-		ReleaseSysCache(tuple);
 	}
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(TopMemoryContext);
 	return problem;
@@ -273,11 +300,20 @@ static void
 start_or_postpone(int index)
 {
 	PipelineSlot *slot = &Capstan->slots[index];
-	const char *problem = owner_problem(slot->owner);
+	bool		database_gone;
+	const char *problem = connect_problem(slot->database, slot->owner, &database_gone);
 
 	if (problem == NULL)
 	{
 		start_worker(index);
+		return;
+	}
+	if (database_gone)
+	{
+		/* dropped WITH (FORCE), the pipeline with it */
+		LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+		slot->wanted = false;
+		LWLockRelease(Capstan->lock);
 		return;
 	}
 	ereport(LOG,
@@ -321,6 +357,8 @@ look_after(int index)
 	long		nap = LAUNCHER_NAP_MS;
 
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	/* a worker that an earlier launcher had asked for may have come just now */
+	process = process || slot->pid != 0;
 	if (!slot->in_use)
 		 /* nothing */ ;
 	else if (slot->wanted && !process && slot->state != WORKER_HALTED)
@@ -359,6 +397,8 @@ capstan_launcher_main(Datum main_arg)
 {
 	MemoryContext context;
 	bool		probed = false;
+	TimestampTz probe_at = 0;
+	long		probe_pause = PROBE_RETRY_FIRST_MS;
 
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -381,12 +421,14 @@ capstan_launcher_main(Datum main_arg)
 
 		/* handles outlive the loop's context: they are made by palloc */
 		MemoryContextSwitchTo(context);
-		if (!probed)
+		if (!probed && GetCurrentTimestamp() >= probe_at)
 		{
 			probed = probe_databases();
-			if (!probed)
-				nap = START_RETRY_MS;
+			probe_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), probe_pause);
+			probe_pause = Min(probe_pause * 2, PROBE_RETRY_LONGEST_MS);
 		}
+		if (!probed)
+			nap = Min(nap, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), probe_at) + 1);
 		MemoryContextReset(context);
 		MemoryContextSwitchTo(TopMemoryContext);
 		for (int i = 0; i < Capstan->nslots; i++)

@@ -43,7 +43,6 @@ static const struct
 	{"default_transaction_deferrable", "off"},
 	{"row_security", "off"},
 	{"statement_timeout", "0"},
-	{"lock_timeout", "60s"},		/* somebody's lock on a target: a retry and an incident, not a silent stop */
 	{"idle_in_transaction_session_timeout", "0"},
 #if COMPAT_TRANSACTION_TIMEOUT
 	{"transaction_timeout", "0"},
@@ -62,6 +61,8 @@ capstan_process_connect(Oid database, Oid userid)
 
 	for (int i = 0; i < (int) lengthof(pinned); i++)
 		SetConfigOption(pinned[i].name, pinned[i].value, PGC_SUSET, PGC_S_OVERRIDE);
+	/* somebody's lock on a target: a retry and an incident, not a silent stop */
+	SetConfigOption("lock_timeout", GetConfigOption("capstan.lock_timeout", false, false), PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 void

@@ -109,6 +109,7 @@ typedef struct CapstanShared
 	LWLock	   *lock;
 	pid_t		launcher_pid;
 	Latch	   *launcher_latch;
+	Oid			probed;			/* the database that was looked into last, with success */
 	int			nslots;
 	PipelineSlot slots[FLEXIBLE_ARRAY_MEMBER];
 } CapstanShared;
@@ -144,6 +145,7 @@ extern int	capstan_group_rows;
 extern int	capstan_group_bytes;	/* kB */
 extern int	capstan_group_time;		/* ms */
 extern int	capstan_heartbeat;		/* ms */
+extern int	capstan_lock_timeout;	/* ms */
 extern int	capstan_synchronous_commit;
 extern void capstan_guc_init(void);
 
