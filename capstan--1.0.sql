@@ -402,7 +402,7 @@ LEFT JOIN LATERAL (
     SELECT i.id, i.message, i.detail, i.hint, i.last_at
     FROM capstan.incident i
     WHERE i.pipeline = p.name AND i.occurred_at >= p.created_at AND i.severity IN ('halt', 'retry')
-    ORDER BY i.id DESC LIMIT 1) e ON true
+    ORDER BY i.last_at DESC, i.id DESC LIMIT 1) e ON true
 WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
 
 COMMENT ON VIEW capstan.pipeline_status IS 'state, position, lag, throughput and last error of each pipeline';

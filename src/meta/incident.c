@@ -15,21 +15,26 @@
 #include "meta/internal.h"
 #include "meta/meta.h"
 
-/* The newest open incident of the pipeline, if it is the same story; 0 if it is another. */
+/*
+ * The newest open incident of the pipeline that tells the same story; 0 if there is none.  A retry that was
+ * over only minutes ago goes on: a connection that comes and goes must not fill the table.
+ */
 static int64
 find_same(const Incident *incident)
 {
-	Oid			types[4] = {TEXTOID, TEXTOID, TEXTOID, TEXTOID};
-	Datum		values[4] = {
+	Oid			types[5] = {TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID};
+	Datum		values[5] = {
 		CStringGetTextDatum(incident->pipeline),
 		CStringGetTextDatum(incident->severity),
 		CStringGetTextDatum(incident->class),
-		CStringGetTextDatum(incident->message)
+		CStringGetTextDatum(incident->message),
+		CStringGetTextDatum(META_GOES_ON)
 	};
 
 	meta_execute("SELECT id FROM capstan.incident WHERE pipeline = $1 AND severity = $2 AND class = $3 "
-				 "AND message = $4 AND resolved_at IS NULL ORDER BY id DESC LIMIT 1",
-				 4, types, values, NULL, SPI_OK_SELECT);
+				 "AND message = $4 AND (resolved_at IS NULL OR (severity = 'retry' AND resolution = $5 "
+				 "AND last_at > pg_catalog.now() - '10 minutes'::pg_catalog.interval)) ORDER BY id DESC LIMIT 1",
+				 5, types, values, NULL, SPI_OK_SELECT);
 	return SPI_processed == 0 ? 0 : meta_get_int64(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, 0);
 }
 
@@ -49,7 +54,8 @@ capstan_meta_record_incident(const Incident *incident)
 		Datum		values[1] = {Int64GetDatum(id)};
 
 		meta_execute("UPDATE capstan.incident SET occurrences = occurrences + 1, "
-					 "last_at = pg_catalog.clock_timestamp() WHERE id = $1",
+					 "last_at = pg_catalog.clock_timestamp(), "
+					 "resolved_at = NULL, resolved_by = NULL, resolution = NULL WHERE id = $1",
 					 1, types, values, NULL, SPI_OK_UPDATE);
 	}
 	else

@@ -113,6 +113,8 @@ typedef struct Incident
 extern int64 capstan_meta_record_incident(const Incident *incident);
 /* A definite failure: pipeline.halted_by = incident. */
 extern void capstan_meta_halt(int64 pipeline_id, int64 incident_id);
+/* The resolution of a retry by itself. */
+#define META_GOES_ON "the pipeline goes on"
 /* Marks the open incidents of these severities resolved: ('retry' by the recovery, 'halt' by start_pipeline). */
 extern void capstan_meta_resolve_incidents(const char *pipeline, const char *severity, const char *resolution);
 

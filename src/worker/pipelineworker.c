@@ -41,6 +41,8 @@
 #define PREDECESSOR_WAIT_MS 10000
 /* After an end by FATAL the next worker starts no earlier than so long after this one. */
 #define FATAL_RESTART_MS 1000
+/* A worker that has streamed for so long has recovered, whatever it did. */
+#define RECOVERED_AFTER_MS 10000
 
 PGDLLEXPORT void capstan_pipeline_main(Datum main_arg);
 
@@ -330,11 +332,24 @@ open_stream(PipelineRun *run)
 	MemoryContextSwitchTo(caller);
 }
 
-/* The first event came: the connection works, earlier retries are over. */
+/* The first event came: the connection works. */
 static void
 announce(PipelineRun *run)
 {
 	run->announced = true;
+	run->announced_at = GetCurrentTimestamp();
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": streaming", run->pipeline->name)));
+}
+
+/*
+ * Earlier retries are over, not when the source can be reached again, but when something was applied, or copied while
+ * that is to be done, or there is nothing to apply: else what fails again and again would do so without back-off.
+ */
+static void
+recover(PipelineRun *run)
+{
+	run->recovered = true;
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->failures = 0;
 	LWLockRelease(Capstan->lock);
@@ -342,12 +357,18 @@ announce(PipelineRun *run)
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	capstan_meta_resolve_incidents(run->pipeline->name, "retry", "the pipeline goes on");
+	capstan_meta_resolve_incidents(run->pipeline->name, "retry", META_GOES_ON);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(run->event_context);
-	ereport(LOG,
-			(errmsg("capstan pipeline \"%s\": streaming", run->pipeline->name)));
+}
+
+static bool
+has_recovered(PipelineRun *run)
+{
+	return run->announced && !run->group_open &&
+		(run->advanced ||
+		 TimestampDifferenceExceeds(run->announced_at, GetCurrentTimestamp(), RECOVERED_AFTER_MS));
 }
 
 static void
@@ -366,6 +387,8 @@ stream_forever(PipelineRun *run)
 
 			capstan_round_at_boundary(run);
 			capstan_stream_commit_if_due(run, waiting);
+			if (!run->recovered && has_recovered(run))
+				recover(run);
 			if (!waiting && !run->group_open &&
 				!capstan_binlogstream_wait(run->stream, capstan_heartbeat * 2, capstan_wait_event(CAPSTAN_WAIT_STREAM)))
 				continue;
@@ -437,9 +460,10 @@ capstan_pipeline_main(Datum main_arg)
 	}
 	PG_END_TRY();
 
-	/* not to run after all: the launcher must not try again by itself */
+	/* not to run after all: the launcher must not try again by itself, unless it was told to meanwhile */
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
-	MySlot->wanted = false;
+	if (MySlot->generation == MyArgs.generation)
+		MySlot->wanted = false;
 	LWLockRelease(Capstan->lock);
 	proc_exit(0);
 }

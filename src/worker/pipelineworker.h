@@ -68,7 +68,10 @@ typedef struct PipelineRun
 	int64		group_bytes;
 	int64		group_transactions;
 	TimestampTz group_started_at;
-	bool		announced;		/* "streaming" was logged, failures reset */
+	bool		announced;		/* "streaming" was logged */
+	TimestampTz announced_at;
+	bool		advanced;		/* what an earlier failure may have stood in the way of was done */
+	bool		recovered;		/* failures reset, retries resolved */
 
 	/* Snapshot round: what is still missing before the stream has reached it. */
 	int64		round;

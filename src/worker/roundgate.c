@@ -305,6 +305,7 @@ copy_round(PipelineRun *run)
 	commit_catalog(run);
 	note_progress(run);
 	set_phase(run, ROUND_FINISHED);
+	run->advanced = true;
 }
 
 /*

@@ -225,6 +225,8 @@ capstan_stream_commit(PipelineRun *run)
 	if (interval_over)
 		run->progress_saved_at = now;
 	publish(run);
+	if (run->group_transactions > 0 && !run->copying)
+		run->advanced = true;
 	run->group_rows = 0;
 	run->group_transactions = 0;
 	report_position(run);
@@ -525,6 +527,8 @@ note_heartbeat(PipelineRun *run)
 		run->executed_before = NULL;
 	}
 	pg_atomic_write_u64(&run->slot->caught_up_us, (uint64) GetCurrentTimestamp());
+	if (!run->copying)
+		run->advanced = true;
 }
 
 /* ---------------------------------------------------------------------
