@@ -24,7 +24,17 @@ capstan_wire_error_is_loss(unsigned int number)
 		case CR_SERVER_GONE_ERROR:
 		case CR_SERVER_LOST:
 		case CR_MALFORMED_PACKET:
+		case 2012:				/* CR_SERVER_HANDSHAKE_ERR */
 		case 2055:				/* CR_SERVER_LOST_EXTENDED */
+		case 5013:				/* CR_ERR_NET_READ of Connector/C, NET_WRITE and NET_UNCOMPRESS */
+		case 5014:
+		case 5015:
+		case WIRE_ER_ABORTING_CONNECTION:
+		case WIRE_ER_NET_PACKETS_OUT_OF_ORDER:
+		case WIRE_ER_NET_UNCOMPRESS:
+		case WIRE_ER_NET_READ:
+		case WIRE_ER_NET_READ_INTERRUPTED:
+		case WIRE_ER_NET_WRITE_INTERRUPTED:
 		case WIRE_ER_SERVER_SHUTDOWN:
 		case WIRE_ER_NORMAL_SHUTDOWN:
 		case WIRE_ER_NEW_ABORTING_CONNECTION:
@@ -101,6 +111,16 @@ capstan_wire_sqlstate(unsigned int number, const char *message)
 		case WIRE_ER_TOO_MANY_USER_CONNECTIONS:
 		case WIRE_ER_USER_LIMIT_REACHED:
 			return ERRCODE_TOO_MANY_CONNECTIONS;
+
+			/* The source says that it lacks something now, or is closed for maintenance. */
+		case WIRE_ER_SERVER_OFFLINE_MODE:
+		case WIRE_ER_DISK_FULL:
+		case WIRE_ER_OUTOFMEMORY:
+		case WIRE_ER_OUT_OF_SORTMEMORY:
+		case WIRE_ER_OUT_OF_RESOURCES:
+		case WIRE_ER_RECORD_FILE_FULL:
+		case WIRE_ER_CANT_CREATE_THREAD:
+			return ERRCODE_CONNECTION_EXCEPTION;
 
 		case CR_OUT_OF_MEMORY:
 			return ERRCODE_OUT_OF_MEMORY;
