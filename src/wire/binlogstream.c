@@ -31,9 +31,6 @@
 #include "wire/internal.h"
 
 #ifdef WIRE_CONNECTOR_C
-/* mysql.h makes it void for those who need not know. */
-#undef MARIADB_TLS
-#include <ma_tls.h>
 #include <openssl/ssl.h>
 #endif
 
@@ -218,19 +215,6 @@ read_packet(BinlogStream *stream, const uint8_t **data, size_t *length)
 	*length = n;
 }
 
-/* Does the library use OpenSSL, so that its TLS object can be asked? */
-static bool
-is_openssl(void)
-{
-	static int	answer = -1;
-	const char *library = NULL;
-
-	if (answer < 0)
-		answer = mariadb_get_infov(NULL, MARIADB_TLS_LIBRARY, &library) == 0 && library != NULL &&
-			strncmp(library, "OpenSSL", 7) == 0;
-	return answer == 1;
-}
-
 /* 1: something is buffered, 0: nothing is, -1: not known. */
 static int
 is_buffered(BinlogStream *stream)
@@ -243,7 +227,7 @@ is_buffered(BinlogStream *stream)
 		return 1;
 	if (pvio->ctls == NULL)
 		return 0;
-	return is_openssl() ? SSL_has_pending((SSL *) ((MARIADB_TLS *) pvio->ctls)->ssl) : -1;
+	return capstan_wire_library_is_openssl() ? SSL_has_pending((SSL *) ((MARIADB_TLS *) pvio->ctls)->ssl) : -1;
 }
 
 static void

@@ -86,7 +86,7 @@ set_tls(SourceConn *conn, const SourceOptions *options, bool tls)
 	mysql_optionsv(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
 	if (tls)
 	{
-		/* With a CA the chain is verified; the host's name only with the option above. */
+		/* With a CA the chain is verified, by the library or by our guard; the host's name only with the option above. */
 		if (options->ssl_mode >= SSL_MODE_OPTION_VERIFY_CA && options->ssl_ca != NULL)
 			mysql_optionsv(mysql, MYSQL_OPT_SSL_CA, options->ssl_ca);
 		if (options->ssl_cert != NULL)
@@ -95,6 +95,13 @@ set_tls(SourceConn *conn, const SourceOptions *options, bool tls)
 			mysql_optionsv(mysql, MYSQL_OPT_SSL_KEY, options->ssl_key);
 	}
 	conn->want_tls = tls;
+	conn->want_verified = tls && options->ssl_mode >= SSL_MODE_OPTION_VERIFY_CA && capstan_wire_library_is_openssl();
+	if (tls && options->ssl_mode == SSL_MODE_OPTION_VERIFY_CA && !conn->want_verified)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("ssl_mode verify_ca is not possible with this MySQL client library"),
+				 errdetail("It does not use OpenSSL."),
+				 errhint("Set the server option ssl_mode to verify_identity.")));
 }
 
 static void
@@ -213,6 +220,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 	if (conn->mysql == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	conn->tls_refused = false;
+	conn->untrusted = false;
 	conn->timeout_ms = options->connect_timeout_s * 1000;
 	set_options(conn, options, purpose, tls, is_socket);
 
@@ -226,7 +234,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 
 	if (mysql != NULL && tls && mysql_get_ssl_cipher(mysql) == NULL)
 		conn->tls_refused = true;
-	if (mysql != NULL && !conn->tls_refused)
+	if (mysql != NULL && !conn->tls_refused && !conn->untrusted)
 	{
 		conn->connected = true;
 		conn->timeout_ms = options->read_timeout_s > 0 ? options->read_timeout_s * 1000 : -1;
@@ -243,6 +251,13 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 		failure->sqlerrcode = ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION;
 		failure->text = "the server does not offer TLS";
 		failure->hint = "Set the server option ssl_mode to preferred or disabled, or switch on TLS on the source.";
+	}
+	else if (conn->untrusted)
+	{
+		failure->number = CR_SSL_CONNECTION_ERROR;
+		failure->sqlerrcode = ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION;
+		failure->text = "the server's certificate is not signed by an authority of ssl_ca";
+		failure->hint = capstan_wire_error_hint(CR_SSL_CONNECTION_ERROR, "");
 	}
 	else
 	{

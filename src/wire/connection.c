@@ -31,6 +31,10 @@
 #include "compat.h"
 #include "wire/internal.h"
 
+#ifdef WIRE_CONNECTOR_C
+#include <openssl/ssl.h>
+#endif
+
 /* A farewell that cannot be sent in this time is not worth more of it. */
 #define CLOSE_TIMEOUT_MS 2000
 
@@ -220,21 +224,47 @@ io_wait(my_socket handle, my_bool is_read, int timeout)
 	return rc;
 }
 
+bool
+capstan_wire_library_is_openssl(void)
+{
+	static int	answer = -1;
+	const char *library = NULL;
+
+	if (answer < 0)
+		answer = mariadb_get_infov(NULL, MARIADB_TLS_LIBRARY, &library) == 0 && library != NULL &&
+			strncmp(library, "OpenSSL", 7) == 0;
+	return answer == 1;
+}
+
 /*
- * The library's report of each read and write.  With TLS asked for and a server (or somebody in between) that does
- * not offer it, Connector/C goes on in clear, and its caching_sha2_password plugin, which takes "asked for" for
- * "has", would send the password as it is.  The first packet written in clear is either the
- * request for TLS or an answer that holds no more than a scramble: the second kind is the last one.
+ * The library's report of each read and write, after it was done.  Two things are looked at here before any password is
+ * sent, since no version of Connector/C does it alone; the first answer of ours holds no more than a scramble
+ * (MYSQL_DEFAULT_AUTH), so it is early enough to cut the connection after that.
+ *
+ * 1. With TLS asked for and a server (or somebody in between) that does not offer it, the library goes on in
+ * clear, and its caching_sha2_password plugin, which takes "asked for" for "has", would send the password as
+ * it is.
+ *
+ * 2. Version 3.3 verifies the chain of certificates if it is given an authority, and the host's name on demand; 3.4
+ * verifies both or nothing, and can be told by the environment to verify nothing.
  */
 static void
-guard_clear_text(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
+guard_password(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
 {
-	if (mode == 1 && connecting != NULL && connecting->mysql == mysql && connecting->want_tls &&
-		mysql->net.pvio != NULL && mysql->net.pvio->ctls == NULL && (mysql->client_flag & CLIENT_SSL) == 0)
+	SourceConn *conn = connecting;
+
+	if (mode != 1 || conn == NULL || conn->mysql != mysql || !conn->want_tls || mysql->net.pvio == NULL)
+		return;
+	if (mysql->net.pvio->ctls == NULL)
+		conn->tls_refused = (mysql->client_flag & CLIENT_SSL) == 0;
+	else if (conn->want_verified)
 	{
-		connecting->tls_refused = true;
-		(void) shutdown(mysql_get_socket(mysql), SHUT_RDWR);
+		MARIADB_TLS *tls = (MARIADB_TLS *) mysql->net.pvio->ctls;
+
+		conn->untrusted = tls->ssl == NULL || SSL_get_verify_result((SSL *) tls->ssl) != X509_V_OK;
 	}
+	if (conn->tls_refused || conn->untrusted)
+		(void) shutdown(mysql_get_socket(mysql), SHUT_RDWR);
 }
 
 /* Exported by the library, but in none of its headers. */
@@ -248,7 +278,7 @@ capstan_wire_hook_waits(SourceConn *conn)
 
 	if (!guarded && conn->want_tls)
 	{
-		if (ma_pvio_register_callback == NULL || ma_pvio_register_callback(1, guard_clear_text) != 0)
+		if (ma_pvio_register_callback == NULL || ma_pvio_register_callback(1, guard_password) != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("this MySQL client library cannot be kept from sending a password in clear text"),
@@ -302,6 +332,12 @@ capstan_wire_socket(SourceConn *conn)
 }
 
 #else							/* Oracle's library */
+
+bool
+capstan_wire_library_is_openssl(void)
+{
+	return false;
+}
 
 void
 capstan_wire_hook_waits(SourceConn *conn)

@@ -22,6 +22,9 @@
 #if defined(MARIADB_BASE_VERSION) || defined(MARIADB_PACKAGE_VERSION)
 #define WIRE_CONNECTOR_C 1
 #include <ma_pvio.h>
+/* ma_pvio.h makes it void for those who need not know. */
+#undef MARIADB_TLS
+#include <ma_tls.h>
 #endif
 #undef list_add
 #undef list_cons
@@ -102,6 +105,8 @@ struct SourceConn
 	bool		connected;
 	bool		want_tls;		/* not a byte of an authentication in clear */
 	bool		tls_refused;	/* want_tls, and the server does not offer it: cut off before authenticating */
+	bool		want_verified;	/* nor to a server whose certificate no authority of ours has signed */
+	bool		untrusted;		/* want_verified, and it is not: cut off before a password was sent */
 	bool		closing;		/* no more waiting */
 	bool		busy;			/* a statement is under way, or was left in the middle */
 	int			timeout_ms;		/* silence that means a dead connection; -1: none */
@@ -126,6 +131,8 @@ extern void capstan_wire_end_connecting(SourceConn *conn);
 /* Around a call that may block inside the library: with Oracle's, an interrupt then cuts the connection. */
 extern void capstan_wire_begin_blocking(SourceConn *conn);
 extern void capstan_wire_end_blocking(void);
+/* Does Connector/C use OpenSSL, so that its TLS object can be asked?  Not for Oracle's library. */
+extern bool capstan_wire_library_is_openssl(void);
 /* Raises if the connection is closed or in the middle of something. */
 extern void capstan_wire_check_idle(SourceConn *conn);
 /* Waits until the socket can be read, the connection's timeout at most; handles interrupts.  False: timed out. */

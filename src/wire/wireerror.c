@@ -74,9 +74,14 @@ capstan_wire_sqlstate(unsigned int number, const char *message)
 				 strcasestr(message, "subject") != NULL || strcasestr(message, "key") != NULL))
 				return ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION;
 			return ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
+
+			/* The plugin calls it so when the connection broke. */
+		case 2061:				/* CR_AUTH_PLUGIN_ERR */
+			if (message != NULL && strcasestr(message, "couldn't read") != NULL)
+				return ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
+			return ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION;
 		case WIRE_ER_SECURE_TRANSPORT_REQUIRED:
 		case 2059:				/* CR_AUTH_PLUGIN_CANNOT_LOAD */
-		case 2061:				/* CR_AUTH_PLUGIN_ERR */
 		case WIRE_CR_PLUGIN_NOT_ALLOWED:
 			return ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION;
 
@@ -170,6 +175,9 @@ capstan_wire_error_text(unsigned int number, const char *message)
 	if (number == WIRE_CR_PLUGIN_NOT_ALLOWED)
 		return pstrdup("the source asks for an authentication plugin that is not allowed on this connection");
 
+	/* An error packet from before the protocol was agreed on begins with the SQLSTATE. */
+	if (message[0] == '#' && strlen(message) > 6)
+		message += 6;
 	text = pstrdup(message);
 	/* It goes into sentences of ours. */
 	for (size_t n = strlen(text); n > 0 && (text[n - 1] == '.' || text[n - 1] == ' ' || text[n - 1] == '\n'); n--)
