@@ -1,0 +1,136 @@
+# A TCP proxy between capstan and a server that does what networks do.
+#
+#     my $proxy = CapstanTest::Proxy->start($my->host, $my->port);
+#     $pg->create_server('source', $my, options => { host ..., port => $proxy->port, ssl_mode => 'disabled' });
+#     $proxy->stall;                 # connections stay open, no byte gets through (half-open)
+#     $proxy->flip('marker');        # flips a bit of each "marker" that the server sends
+#     $proxy->cut('marker');         # closes a connection in the middle of a "marker", each time
+#     $proxy->refuse;                # ends all connections, accepts and closes new ones
+#     $proxy->pass;                  # all is well again; what was held back is sent
+#
+# A marker must not be split over two reads, so keep it short; it is looked for in what the
+# server sends, which must be in clear.
+
+package CapstanTest::Proxy;
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use IO::Select;
+use IO::Socket::INET;
+use Socket qw(AF_UNIX SOCK_STREAM PF_UNSPEC);
+
+sub start
+{
+	my ($class, $host, $port) = @_;
+	my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 20, ReuseAddr => 1)
+	  or croak "proxy: $!";
+	socketpair(my $ours, my $theirs, AF_UNIX, SOCK_STREAM, PF_UNSPEC) or croak "proxy: $!";
+	my $self = bless { port => $listen->sockport, control => $ours }, $class;
+
+	$ours->autoflush(1);
+	$self->{pid} = CapstanTest::spawn_code(
+		sub {
+			close $ours;
+			_serve($listen, $theirs, $host, $port);
+		});
+	close $theirs;
+	close $listen;
+	return $self;
+}
+
+sub port { $_[0]{port} }
+sub pass { $_[0]->_tell('pass') }
+sub stall { $_[0]->_tell('stall') }
+sub refuse { $_[0]->_tell('refuse') }
+sub flip { $_[0]->_tell('flip', $_[1]) }
+sub cut { $_[0]->_tell('cut', $_[1]) }
+
+# Returns when the proxy has understood.
+sub _tell
+{
+	my ($self, @words) = @_;
+	my $control = $self->{control};
+
+	print $control "@words\n" or croak "proxy: $!";
+	sysread($control, my $answer, 1) == 1 or croak 'proxy: it is gone';
+}
+
+sub _serve
+{
+	my ($listen, $control, $host, $port) = @_;
+	my ($mode, $marker) = ('pass', '');
+	my %peer;
+	my $select = IO::Select->new($listen, $control);
+
+	local $SIG{PIPE} = 'IGNORE';
+	my $end = sub {
+		for my $socket (@_)
+		{
+			$select->remove($socket);
+			delete $peer{$socket};
+			close $socket;
+		}
+	};
+	while (1)
+	{
+		for my $ready ($select->can_read)
+		{
+			if ($ready == $control)
+			{
+				return unless sysread($control, my $line, 1000);
+				chomp $line;
+				($mode, $marker) = split / /, $line, 2;
+				# While stalled nothing is read, so that what comes later is not lost.
+				for my $socket (grep { ref } map { $_->{socket} } values %peer)
+				{
+					$mode eq 'stall' ? $select->remove($socket) : $select->add($socket);
+				}
+				$end->(map { $_->{socket} } values %peer) if $mode eq 'refuse';
+				syswrite($control, '.');
+				last;
+			}
+			if ($ready == $listen)
+			{
+				my $client = $listen->accept or next;
+				my $server = $mode eq 'refuse' ? undef
+				  : IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port, Timeout => 5);
+				if (!$server)
+				{
+					close $client;
+					next;
+				}
+				$peer{$client} = { socket => $client, other => $server, from_server => 0 };
+				$peer{$server} = { socket => $server, other => $client, from_server => 1 };
+				$select->add($client, $server) if $mode ne 'stall';
+				next;
+			}
+			my $end_of = $peer{$ready} or next;
+			my $other = $end_of->{other};
+			my $length = sysread($ready, my $bytes, 65536);
+			if (!$length)
+			{
+				$end->($ready, $other);
+				next;
+			}
+			my $at = $end_of->{from_server} && defined $marker && $marker ne '' ? index($bytes, $marker) : -1;
+			if ($at >= 0 && $mode eq 'flip')
+			{
+				substr($bytes, $at, 1) ^= "\x01";
+			}
+			my $cut = $at >= 0 && $mode eq 'cut';
+			$bytes = substr($bytes, 0, $at + 1) if $cut;
+			my $sent = 0;
+			while ($sent < length $bytes)
+			{
+				my $n = syswrite($other, $bytes, length($bytes) - $sent, $sent);
+				last unless $n;
+				$sent += $n;
+			}
+			$end->($ready, $other) if $cut || $sent < length $bytes;
+		}
+	}
+}
+
+1;
