@@ -12,6 +12,7 @@
 #include "mb/pg_wchar.h"
 #include "utils/memutils.h"
 
+#include "base/collation.h"
 #include "errcodes.h"
 #include "worker/pipelineworker.h"
 
@@ -247,4 +248,35 @@ capstan_guard_statement(PipelineRun *run, const BinlogEvent *event, const Statem
 			check_ddl(run, event, statement, default_schema);
 			break;
 	}
+}
+
+void
+capstan_guard_convert(PipelineRun *run, BinlogEvent *event)
+{
+	const char *charset = capstan_collation_charset(event->u.query.charset);
+	SourceConn *conn;
+	StringInfoData sql;
+	char	   *text;
+
+	if (charset == NULL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_STATEMENT),
+				 errmsg("a statement in the binary log is in a character set that is not known"),
+				 errdetail("Collation %u.", event->u.query.charset)));
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "SELECT CONVERT(_%s x'", charset);
+	for (size_t i = 0; i < event->u.query.sql.length; i++)
+		appendStringInfo(&sql, "%02x", (unsigned char) event->u.query.sql.data[i]);
+	appendStringInfoString(&sql, "' USING utf8mb4)");
+
+	conn = capstan_wire_connect(run->options, "charset");
+	text = capstan_wire_query_value(conn, sql.data);
+	capstan_wire_close(conn);
+	if (text == NULL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_STATEMENT),
+				 errmsg("a statement in the binary log cannot be read in its character set %s", charset)));
+	event->u.query.sql.data = text;
+	event->u.query.sql.length = strlen(text);
+	event->u.query.charset = capstan_collation_id("utf8mb4_bin");
 }

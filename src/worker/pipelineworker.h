@@ -107,6 +107,12 @@ extern void capstan_stream_note_table(const char *schema_name, const char *table
 extern void capstan_guard_statement(PipelineRun *run, const BinlogEvent *event, const Statement *statement,
 									const char *default_schema);
 
+/*
+ * Replaces the statement's text, which is in the client's character set, by the same in utf-8.  The source itself
+ * converts it: names in it must come out as the source understood them.
+ */
+extern void capstan_guard_convert(PipelineRun *run, BinlogEvent *event);
+
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);
 /*

@@ -320,12 +320,20 @@ handle_query(PipelineRun *run, const BinlogEvent *event)
 {
 	Statement	statement;
 	const char *default_schema = pnstrdup(event->u.query.schema.data, event->u.query.schema.length);
-	MemoryContext caller;
+	BinlogEvent converted;
 
-	caller = MemoryContextSwitchTo(run->event_context);
+	Assert(CurrentMemoryContext == run->event_context);
 	capstan_statement_parse(event->u.query.sql.data, event->u.query.sql.length,
 							event->u.query.ansi_quotes, event->u.query.no_backslash_escapes, &statement);
-	MemoryContextSwitchTo(caller);
+	if (!capstan_statement_is_certain(&statement, event->u.query.sql.data, event->u.query.sql.length,
+									  event->u.query.charset))
+	{
+		converted = *event;
+		capstan_guard_convert(run, &converted);
+		event = &converted;
+		capstan_statement_parse(event->u.query.sql.data, event->u.query.sql.length,
+								event->u.query.ansi_quotes, event->u.query.no_backslash_escapes, &statement);
+	}
 
 	switch (statement.kind)
 	{

@@ -25,6 +25,7 @@ CREATE DATABASE d;
 CREATE DATABASE other;
 CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), p INT NOT NULL DEFAULT 1);
 CREATE TABLE d.u (id INT PRIMARY KEY);
+CREATE TABLE d.`Größe` (id INT PRIMARY KEY);
 CREATE TABLE other.x (id INT PRIMARY KEY);
 CREATE USER 'capstan'@'%' IDENTIFIED BY 'sesam';
 GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'capstan'@'%';
@@ -34,6 +35,16 @@ $pg->safe_psql('CREATE EXTENSION capstan');
 $pg->create_server('source', $my);
 
 my $number = 0;
+
+# Statements with characters below U+0100 that are bytes of another character set stay those
+# bytes; everything else goes out as UTF-8.
+sub bytes
+{
+	my ($sql) = @_;
+
+	utf8::encode($sql) unless $sql =~ /SET NAMES (latin1|gbk)/;
+	return $sql;
+}
 
 sub start_pipeline
 {
@@ -51,7 +62,7 @@ sub drop_pipeline
 }
 
 # Those that must pass.
-start_pipeline('d.t');
+start_pipeline('d.t,d.Größe');
 for my $sql (
 	"CREATE TABLE d.new (id INT PRIMARY KEY)",
 	"ALTER TABLE d.new ADD x INT",
@@ -74,11 +85,14 @@ for my $sql (
 	"USE d; CREATE TEMPORARY TABLE t (id INT); DROP TEMPORARY TABLE t",
 	"CREATE TABLE other.y AS SELECT 1 AS one",
 	"FLUSH TABLES; FLUSH LOGS",
+	"SET NAMES latin1; CREATE TABLE d.g\x{f6}\x{df}e (id INT COMMENT '\x{e9}'); DROP TABLE d.g\x{f6}\x{df}e",
+	"SET NAMES gbk; CREATE TABLE d.fine (id INT COMMENT '\x{d6}\x{60}')",
+	"DROP TABLE d.fine",
 	"BEGIN; INSERT INTO d.t (id) VALUES (1000); SAVEPOINT s; INSERT INTO d.t (id) VALUES (1001); ROLLBACK TO s; COMMIT",
 	"SET SESSION binlog_format = STATEMENT; DELETE FROM mysql.time_zone_name WHERE Name = 'nowhere'")
 {
 	$number++;
-	my ($rc, $out, $err) = $my->try_sql("$sql; SET SESSION binlog_format = ROW; INSERT INTO d.t (id, v) VALUES ($number, 'after')");
+	my ($rc, $out, $err) = $my->try_sql(bytes("$sql; SET SESSION binlog_format = ROW; INSERT INTO d.t (id, v) VALUES ($number, 'after')"), bytes => 1);
 	is($rc, 0, "source takes: $sql") or diag($err);
 	my ($prc, $pout, $perr) = $pg->psql("SELECT capstan.wait_for_source('p', timeout => '20 s')");
 	is($prc, 0, "passes: $sql") or diag($perr);
@@ -106,7 +120,8 @@ for my $case (
 	[ 'ddl_on_captured_table', "ALTER TABLE d.t RENAME TO other.t", "ALTER TABLE other.t RENAME TO d.t" ],
 	[ 'ddl_on_captured_table', "CREATE INDEX i ON d.t (v)", "DROP INDEX i ON d.t" ],
 	[ 'ddl_on_captured_table', "DROP TABLE other.x, d.t", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), p INT NOT NULL DEFAULT 1); CREATE TABLE other.x (id INT PRIMARY KEY)" ],
-	[ 'ddl_on_captured_table', "DROP DATABASE d", "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), p INT NOT NULL DEFAULT 1); CREATE TABLE d.u (id INT PRIMARY KEY)" ],
+	[ 'ddl_on_captured_table', "DROP DATABASE d", "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), p INT NOT NULL DEFAULT 1); CREATE TABLE d.u (id INT PRIMARY KEY); CREATE TABLE d.`Größe` (id INT PRIMARY KEY)" ],
+	[ 'ddl_on_captured_table', "SET NAMES latin1; ALTER TABLE d.Gr\x{f6}\x{df}e ADD x INT", "ALTER TABLE d.Größe DROP x" ],
 	[ 'statement_logged', "SET SESSION binlog_format = STATEMENT; INSERT INTO d.t (id) VALUES (500)" ],
 	[ 'statement_logged', "SET SESSION binlog_format = STATEMENT; USE other; UPDATE d.t SET v = 'x'" ],
 	[ 'partial_row_image', "SET SESSION binlog_row_image = MINIMAL; UPDATE d.t SET v = 'y' WHERE id = 1" ])
@@ -114,15 +129,15 @@ for my $case (
 	my ($class, $sql, $undo) = @$case;
 
 	$my->sql("REPLACE INTO d.t (id, v) VALUES (1, 'before'), (2, 'b')");
-	start_pipeline('d.t');
+	start_pipeline($sql =~ /latin1/ ? 'd.t,d.Größe' : 'd.t');
 	$my->sql("UPDATE d.t SET v = 'last' WHERE id = 2");
-	my ($rc, $out, $err) = $my->try_sql($sql);
+	my ($rc, $out, $err) = $my->try_sql(bytes($sql), bytes => 1);
 	is($rc, 0, "source takes: $sql") or diag($err);
 	ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'halted', 20), "halts: $sql");
 	my ($row) = $pg->query("SELECT i.class, i.gtid, i.source_statement, i.hint FROM capstan.incident i JOIN capstan.pipeline p ON p.halted_by = i.id");
 	is($row->[0], $class, "class $class");
 	like($row->[1] // '', qr/^[0-9a-f-]{36}:\d+$/, 'the GTID is there');
-	if ($class ne 'partial_row_image')
+	if ($class ne 'partial_row_image' && $sql !~ /latin1/)
 	{
 		(my $last = $sql) =~ s/^.*; (?!\/)//;
 		$last =~ s/^USE d; //;
