@@ -219,7 +219,9 @@ read_packet(BinlogStream *stream, const uint8_t **data, size_t *length)
 static int
 is_buffered(BinlogStream *stream)
 {
-	MARIADB_PVIO *pvio = stream->conn->mysql->net.pvio;
+	MYSQL	   *mysql = stream->conn->mysql;
+	MARIADB_PVIO *pvio = mysql->net.pvio;
+	SSL		   *ssl;
 
 	if (pvio == NULL)
 		return 1;
@@ -227,7 +229,8 @@ is_buffered(BinlogStream *stream)
 		return 1;
 	if (pvio->ctls == NULL)
 		return 0;
-	return capstan_wire_library_is_openssl() ? SSL_has_pending((SSL *) ((MARIADB_TLS *) pvio->ctls)->ssl) : -1;
+	ssl = capstan_wire_ssl(mysql);
+	return ssl != NULL ? SSL_has_pending(ssl) : -1;
 }
 
 static void

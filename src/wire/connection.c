@@ -236,6 +236,21 @@ capstan_wire_library_is_openssl(void)
 	return answer == 1;
 }
 
+void *
+capstan_wire_ssl(MYSQL *mysql)
+{
+	/* How the library's TLS object begins in all of 3.x; its header needs another one that is not always installed. */
+	typedef struct TlsObject
+	{
+		void	   *data;
+		MARIADB_PVIO *pvio;
+		void	   *ssl;
+	} TlsObject;
+	TlsObject  *tls = mysql->net.pvio != NULL ? (TlsObject *) mysql->net.pvio->ctls : NULL;
+
+	return tls != NULL && capstan_wire_library_is_openssl() && tls->pvio == mysql->net.pvio ? tls->ssl : NULL;
+}
+
 /*
  * The library's report of each read and write, after it was done.  Two things are looked at here before any password is
  * sent, since no version of Connector/C does it alone; the first answer of ours holds no more than a scramble
@@ -259,9 +274,9 @@ guard_password(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
 		conn->tls_refused = (mysql->client_flag & CLIENT_SSL) == 0;
 	else if (conn->want_verified)
 	{
-		MARIADB_TLS *tls = (MARIADB_TLS *) mysql->net.pvio->ctls;
+		SSL		   *ssl = capstan_wire_ssl(mysql);
 
-		conn->untrusted = tls->ssl == NULL || SSL_get_verify_result((SSL *) tls->ssl) != X509_V_OK;
+		conn->untrusted = ssl == NULL || SSL_get_verify_result(ssl) != X509_V_OK;
 	}
 	if (conn->tls_refused || conn->untrusted)
 		(void) shutdown(mysql_get_socket(mysql), SHUT_RDWR);
@@ -337,6 +352,12 @@ bool
 capstan_wire_library_is_openssl(void)
 {
 	return false;
+}
+
+void *
+capstan_wire_ssl(MYSQL *mysql)
+{
+	return NULL;
 }
 
 void

@@ -22,9 +22,6 @@
 #if defined(MARIADB_BASE_VERSION) || defined(MARIADB_PACKAGE_VERSION)
 #define WIRE_CONNECTOR_C 1
 #include <ma_pvio.h>
-/* ma_pvio.h makes it void for those who need not know. */
-#undef MARIADB_TLS
-#include <ma_tls.h>
 #endif
 #undef list_add
 #undef list_cons
@@ -131,8 +128,10 @@ extern void capstan_wire_end_connecting(SourceConn *conn);
 /* Around a call that may block inside the library: with Oracle's, an interrupt then cuts the connection. */
 extern void capstan_wire_begin_blocking(SourceConn *conn);
 extern void capstan_wire_end_blocking(void);
-/* Does Connector/C use OpenSSL, so that its TLS object can be asked?  Not for Oracle's library. */
+/* Does Connector/C use OpenSSL, so that its TLS objects can be asked?  Not for Oracle's library. */
 extern bool capstan_wire_library_is_openssl(void);
+/* Connector/C's SSL object of a connection, or NULL: not TLS, not OpenSSL, or not known. */
+extern void *capstan_wire_ssl(MYSQL *mysql);
 /* Raises if the connection is closed or in the middle of something. */
 extern void capstan_wire_check_idle(SourceConn *conn);
 /* Waits until the socket can be read, the connection's timeout at most; handles interrupts.  False: timed out. */

@@ -20,6 +20,7 @@
 #include "utils/builtins.h"
 
 #include "base/crc32.h"
+#include "binlog/binlog.h"
 #include "compat.h"
 #include "wire/binlogstream.h"
 #include "wire/wire.h"
@@ -374,6 +375,44 @@ wire_stream(PG_FUNCTION_ARGS)
 	}
 	put_line(rsinfo, psprintf("events " UINT64_FORMAT " bytes " UINT64_FORMAT " wrong " UINT64_FORMAT,
 							  nevents, nbytes, nwrong));
+	capstan_binlogstream_close(stream);
+	return (Datum) 0;
+}
+
+/*
+ * wire_signatures(options, gtid_set): the signature of each table map from there on, in the order of the log, as
+ * "schema.table: signature".
+ */
+PG_FUNCTION_INFO_V1(wire_signatures);
+PGDLLEXPORT Datum
+wire_signatures(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = begin_lines(fcinfo);
+	SourceConn *conn = capstan_wire_connect(parse_options(PG_GETARG_TEXT_PP(0)), "test");
+	GtidSet    *executed = parse_gtids(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	BinlogStream *stream = capstan_binlogstream_open(conn, executed, 0, "11111111-1111-1111-1111-111111111111", 100);
+	BinlogDecoder *decoder = capstan_binlog_create();
+	BinlogEvent event = {0};
+
+	capstan_binlog_reset(decoder, true);
+	while (event.kind != BINLOG_HEARTBEAT)
+	{
+		const uint8_t *data;
+		size_t		length;
+		CapstanError error;
+
+		capstan_binlogstream_fetch(stream, &data, &length);
+		if (!capstan_binlog_decode(decoder, data, length, &event, &error))
+			elog(ERROR, "%s", error.message);
+		if (event.kind == BINLOG_TABLE_MAP)
+		{
+			StrBuf		out;
+
+			capstan_strbuf_init(&out);
+			capstan_source_table_signature(event.u.table, &out);
+			put_line(rsinfo, psprintf("%s.%s: %s", event.u.table->schema_name, event.u.table->table_name, out.data));
+		}
+	}
 	capstan_binlogstream_close(stream);
 	return (Datum) 0;
 }
