@@ -21,6 +21,7 @@ deps_missing()
 		echo default-libmysqlclient-dev
 	[ -e /usr/include/zstd.h ] || echo libzstd-dev
 	[ -e /usr/include/zlib.h ] || echo zlib1g-dev
+	[ -e /usr/include/openssl/ssl.h ] || echo libssl-dev
 	[ -e /usr/share/zoneinfo/Europe/Berlin ] || echo tzdata
 
 	if ! deps_have_postgres; then
