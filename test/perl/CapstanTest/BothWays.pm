@@ -210,7 +210,7 @@ sub expect_halt
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	ok($incident, "$name halts") or return;
 	is($incident->{class}, $class, "$name: incident of class $class");
-	my $text = join "\n", map { $incident->{$_} // '' } qw(message detail hint source_table);
+	my $text = join "\n", map { $incident->{$_} // '' } qw(message detail hint source_table source_statement);
 	like($text, $_, "$name: the incident says $_") for @matches;
 	return $incident;
 }
