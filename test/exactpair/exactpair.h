@@ -68,7 +68,8 @@ typedef struct Options
 	const char *order_commits;	/* "ON" or "OFF": set on the server; NULL: left alone */
 	bool		quick;			/* writers do short transactions only */
 	bool		ddl;			/* a further thread alters the table now and then */
-	const char *table;			/* of MODE_OVERLAP */
+	int			ntables;
+	char	   *tables[2];		/* of MODE_OVERLAP */
 	int			npauses;
 	int			pauses_ms[8];	/* of MODE_OVERLAP: the writers' transactions take so long */
 } Options;
@@ -93,6 +94,7 @@ typedef struct Writer
 	/* MODE_OVERLAP */
 	int			pause_ms;
 	int64_t		statements;
+	int64_t		errors;
 	double		worst_ms;
 	double		worst_at;
 	char	   *worst_statement;

@@ -239,8 +239,8 @@ run_overlap(void)
 	static Writer writers[MAX_WRITERS];
 	double		start;
 
-	if (options.table == NULL || options.npauses == 0)
-		die("overlap needs --table and --pauses");
+	if (options.ntables == 0 || options.npauses == 0)
+		die("overlap needs --tables and --pauses");
 	signal(SIGTERM, end_by_signal);
 	signal(SIGINT, end_by_signal);
 	writers_open(writers, options.writers);
@@ -254,17 +254,19 @@ run_overlap(void)
 		const Writer *worst = NULL;
 		int64_t		transactions = 0;
 		int64_t		statements = 0;
+		int64_t		errors = 0;
 
 		for (int j = i; j < options.writers; j += options.npauses)
 		{
 			transactions += writers[j].ncommits;
 			statements += writers[j].statements;
+			errors += writers[j].errors;
 			if (worst == NULL || writers[j].worst_ms > worst->worst_ms)
 				worst = &writers[j];
 		}
 		if (worst != NULL)
-			printf("pause_ms=%d transactions=%lld statements=%lld worst_ms=%.1f worst_at_s=%.1f worst_statement=%s\n",
-				   options.pauses_ms[i], (long long) transactions, (long long) statements,
+			printf("pause_ms=%d transactions=%lld statements=%lld errors=%lld worst_ms=%.1f worst_at_s=%.1f worst_statement=%s\n",
+				   options.pauses_ms[i], (long long) transactions, (long long) statements, (long long) errors,
 				   worst->worst_ms, worst->worst_at - start, worst->worst_statement);
 	}
 	writers_close(writers, options.writers);
@@ -285,7 +287,7 @@ usage(void)
 		  "  --order-commits   ON or OFF: set binlog_order_commits\n"
 		  "  --quick           writers do short transactions only\n"
 		  "  --ddl             alter the table meanwhile\n"
-		  "  --table           of overlap: schema.table with columns id, n, note\n"
+		  "  --tables          of overlap: schema.table[,schema.table] with columns id, n, note\n"
 		  "  --pauses          of overlap: how long transactions take, ms, e.g. 20,200,2000; the writers take turns\n", stderr);
 	exit(2);
 }
@@ -309,6 +311,17 @@ parse_pauses(const char *text)
 }
 
 static void
+parse_tables(char *text)
+{
+	for (char *name = strtok(text, ","); name != NULL; name = strtok(NULL, ","))
+	{
+		if (options.ntables == 2)
+			usage();
+		options.tables[options.ntables++] = name;
+	}
+}
+
+static void
 parse_options(int argc, char **argv)
 {
 	static const struct option names[] = {
@@ -317,7 +330,7 @@ parse_options(int argc, char **argv)
 		{"seconds", required_argument, NULL, 't'}, {"expect", required_argument, NULL, 'e'},
 		{"least-captures", required_argument, NULL, 'l'}, {"order-commits", required_argument, NULL, 'o'},
 		{"quick", no_argument, NULL, 'q'}, {"ddl", no_argument, NULL, 'd'},
-		{"table", required_argument, NULL, 'T'}, {"pauses", required_argument, NULL, 'p'},
+		{"tables", required_argument, NULL, 'T'}, {"pauses", required_argument, NULL, 'p'},
 		{NULL, 0, NULL, 0}
 	};
 	int			option;
@@ -357,7 +370,7 @@ parse_options(int argc, char **argv)
 				options.ddl = true;
 				break;
 			case 'T':
-				options.table = optarg;
+				parse_tables(optarg);
 				break;
 			case 'p':
 				parse_pauses(optarg);

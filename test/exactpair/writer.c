@@ -197,15 +197,17 @@ writer_main(void *argument)
 	return NULL;
 }
 
-static void
-timed(Writer *writer, const char *format, long long row)
+/* A statement and how long it took; false: it failed, and the transaction is rolled back. */
+static bool
+timed(Writer *writer, const char *format, const char *table, long long row)
 {
 	char		sql[500];
 	double		start = now_s();
 	double		took;
+	bool		failed;
 
-	snprintf(sql, sizeof(sql), format, options.table, row);
-	execute(writer->conn, "%s", sql);
+	snprintf(sql, sizeof(sql), format, table, row);
+	failed = mysql_query(writer->conn, sql) != 0;
 	took = (now_s() - start) * 1000;
 	writer->statements++;
 	if (took > writer->worst_ms)
@@ -215,34 +217,49 @@ timed(Writer *writer, const char *format, long long row)
 		free(writer->worst_statement);
 		writer->worst_statement = strdup(sql);
 	}
+	if (!failed)
+		return true;
+	if (writer->errors++ == 0)
+		fprintf(stderr, "writer %d: %s: %s\n", writer->number, sql, mysql_error(writer->conn));
+	execute(writer->conn, "ROLLBACK");
+	return false;
+}
+
+static bool
+overlap_transaction(Writer *writer, const char *first, const char *second, long long base)
+{
+	if (!timed(writer, "BEGIN /* %s %lld */", first, base) ||
+		!timed(writer, "UPDATE %s SET n = n + 1 WHERE id = %lld", first, base))
+		return false;
+	sleep_us(writer->pause_ms * 500L);
+	if (!timed(writer, "REPLACE INTO %s VALUES (%lld, 1, 'came')", second, base + 1 + random_below(writer, 200)) ||
+		!timed(writer, "DELETE FROM %s WHERE id = %lld", first, base + 1 + random_below(writer, 200)))
+		return false;
+	sleep_us(writer->pause_ms * 500L);
+	return timed(writer, "UPDATE %s SET n = n + 1 WHERE id = %lld", second, base) &&
+		timed(writer, "COMMIT /* %s %lld */", second, base);
 }
 
 /*
- * Transactions end to end, each open for its pause; the table has columns id, n, note.  Every writer has rows of his own,
- * so that what a statement waits for is never a row.
+ * Transactions end to end, each open for its pause; the tables have columns id, n, note.  Every writer has rows of his own,
+ * so that what a statement waits for is never a row.  With two tables every other writer takes them in the other order.
  */
 static void *
 overlap_main(void *argument)
 {
 	Writer	   *writer = argument;
 	long long	base = 1000000LL + 1000 * writer->number;
+	const char *first = options.tables[writer->number % options.ntables];
+	const char *second = options.tables[(writer->number + 1) % options.ntables];
 
 	mysql_thread_init();
-	timed(writer, "REPLACE INTO %s VALUES (%lld, 0, 'first')", base);
+	for (int i = 0; i < options.ntables; i++)
+		execute(writer->conn, "REPLACE INTO %s VALUES (%lld, 0, 'first')", options.tables[i], base);
 	/* not in step with one another */
 	sleep_us(random_below(writer, writer->pause_ms * 1000));
 	while (!writers_stop)
-	{
-		timed(writer, "BEGIN /* %s %lld */", base);
-		timed(writer, "UPDATE %s SET n = n + 1 WHERE id = %lld", base);
-		sleep_us(writer->pause_ms * 500L);
-		timed(writer, "REPLACE INTO %s VALUES (%lld, 1, 'came')", base + 1 + random_below(writer, 200));
-		timed(writer, "DELETE FROM %s WHERE id = %lld", base + 1 + random_below(writer, 200));
-		sleep_us(writer->pause_ms * 500L);
-		timed(writer, "UPDATE %s SET n = n + 1 WHERE id = %lld", base);
-		timed(writer, "COMMIT /* %s %lld */", base);
-		writer->ncommits++;
-	}
+		if (overlap_transaction(writer, first, second, base))
+			writer->ncommits++;
 	mysql_thread_end();
 	return NULL;
 }
