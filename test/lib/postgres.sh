@@ -111,10 +111,14 @@ pg_clear_locks()
 {
 	local i
 
-	for ((i = 0; i < 1200; i++)); do
-		pg_children_left "$1" || break
+	for ((i = 0; i < 600; i++)); do
+		if ! pg_children_left "$1" >/dev/null; then
+			i=
+			break
+		fi
 		sleep 0.05
 	done
+	[ -z "$i" ] || die "a process of $1 outlives its postmaster: $(pg_children_left "$1")"
 	rm -f "$1/data/postmaster.pid" "$(cat "$1/sockdir")"/.s.PGSQL.5432*
 }
 
@@ -145,14 +149,17 @@ pg_kill()
 	wait_gone "$pid" 60
 }
 
-# Is a process left whose working directory is this cluster's PGDATA?
+# Is a process left whose working directory is this cluster's PGDATA? Names it.
 pg_children_left()
 {
 	local data p
 
 	data=$(readlink -f "$1/data")
 	for p in /proc/[0-9]*; do
-		[ "$(readlink "$p/cwd" 2>/dev/null)" != "$data" ] || return 0
+		if [ "$(readlink "$p/cwd" 2>/dev/null)" = "$data" ]; then
+			tr '\0' ' ' <"$p/cmdline"
+			return 0
+		fi
 	done
 	return 1
 }
