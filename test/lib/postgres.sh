@@ -152,16 +152,11 @@ pg_kill()
 # Is a process left whose working directory is this cluster's PGDATA? Names it.
 pg_children_left()
 {
-	local data p
+	local cwd
 
-	data=$(readlink -f "$1/data")
-	for p in /proc/[0-9]*; do
-		if [ "$(readlink "$p/cwd" 2>/dev/null)" = "$data" ]; then
-			tr '\0' ' ' <"$p/cmdline"
-			return 0
-		fi
-	done
-	return 1
+	cwd=$(find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$(readlink -f "$1/data")" 2>/dev/null | head -1)
+	[ -n "$cwd" ] || return 1
+	tr '\0' ' ' <"${cwd%cwd}cmdline"
 }
 
 # pg_psql DIR [argument...]: psql as the superuser.
