@@ -1,0 +1,171 @@
+# The position: it moves on without rows, it lives with the data, and it is never believed against the evidence.
+#
+# Why: promises P2 and P6. A position that stands still pins old binary logs until they are purged; one that the
+# source cannot continue from must stop the pipeline and not be papered over.
+# How: writes to a table that is not captured, then binary logs purged and Postgres
+# restarted; logs purged while the pipeline is stopped; RESET BINARY LOGS AND GTIDS; a standby that is promoted
+# while its primary still has the same pipeline.
+# Asserted: what streams on and what halts, and with which class and hint; a halt stays over a restart and comes
+# again after start_pipeline; rows are equal where they should be.
+# Not asserted: crashes (030), restarts in general (031).
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use Time::HiRes qw(sleep time);
+use CapstanTest;
+
+my $my = CapstanTest::MySQL->start;
+my $pg = CapstanTest::Postgres->start;
+
+$my->sql(q{
+	CREATE DATABASE shop; USE shop;
+	CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT); INSERT INTO t (v) VALUES ('old');
+	CREATE TABLE idle (id INT PRIMARY KEY); CREATE TABLE elsewhere (id INT AUTO_INCREMENT PRIMARY KEY)});
+$my->grant;
+$pg->safe_psql('CREATE EXTENSION capstan');
+$pg->create_server('source', $my);
+
+sub create
+{
+	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.t,shop.idle}', truncate_target => true);
+		SELECT capstan.start_pipeline('p')});
+	$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '60 s'); SELECT capstan.wait_for_snapshot('p')});
+}
+
+sub state_is
+{
+	my ($state, $name, $timeout) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', $state, $timeout // 30), $name)
+	  or diag($pg->safe_psql('SELECT class, message, detail FROM capstan.incident ORDER BY id DESC LIMIT 3'));
+}
+
+# All binary logs but a new one are gone.
+sub purge
+{
+	$my->sql('FLUSH BINARY LOGS');
+	my ($last) = ($my->query('SHOW BINARY LOGS'))[-1]->[0];
+	$my->sql("PURGE BINARY LOGS TO '$last'");
+	return $my->value('SELECT @@GLOBAL.gtid_purged');
+}
+
+sub arrives
+{
+	my ($name, $where) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$where //= $pg;
+	$my->sql("INSERT INTO shop.t (v) VALUES ('$name')");
+	my ($rc, $out, $err) = $where->psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+	is($rc, 0, "$name: goes on") or diag($err);
+	tables_equal($my, $where, ['shop.t'], $name);
+}
+
+sub halts
+{
+	my ($class, $hint, $name, $timeout) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	state_is('halted', "$name: halts", $timeout);
+	my ($found) = $pg->query(q{SELECT class, concat(message, ' ', detail), hint FROM capstan.incident WHERE severity = 'halt' ORDER BY id DESC LIMIT 1});
+	is($found->[0], $class, "$name: with its class") or diag($found->[1]);
+	like($found->[2], $hint, "$name: and a hint that names the remedy");
+	$pg->restart;
+	sleep(2);
+	is($pg->value('SELECT state FROM capstan.pipeline_status'), 'halted', "$name: stays halted over a restart");
+	is(scalar($pg->worker_pids(qr/capstan pipeline/)), 0, "$name: without a worker");
+	my $before = $pg->value(q{SELECT count(*) FROM capstan.incident WHERE severity = 'halt'});
+	$pg->safe_psql(q{SELECT capstan.start_pipeline('p')});
+	ok($pg->poll_query_until(q{SELECT count(*) FROM capstan.incident WHERE severity = 'halt'}, $before + 1, $timeout // 30),
+		"$name: start_pipeline lets it try again, and it halts again");
+	return $found->[1];
+}
+
+sub drop
+{
+	$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+	$pg->safe_psql(q{SELECT capstan.drop_pipeline('p')});
+}
+
+# ---- captured tables are idle, others are not
+
+create();
+for my $mode ('fast', 'immediate')
+{
+	$my->sql('INSERT INTO shop.elsewhere VALUES ()') for 1 .. 20;
+	my $executed = $my->gtid_executed;
+	ok($pg->poll_query_until("SELECT applied OPERATOR(capstan.@>) '$executed'::capstan.gtid_set FROM capstan.pipeline_progress", 't', 10),
+		'transactions without rows of ours move the position in the catalog');
+	my $purged = purge();
+	isnt($purged, '', "binary logs are purged: $purged");
+	$pg->restart($mode);
+	state_is('streaming', "after a restart ($mode) it streams on");
+	arrives("after idle tables, purged logs and a restart ($mode)");
+}
+
+# ---- purged while it was stopped
+
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+state_is('stopped', 'stopped');
+$my->sql(q{INSERT INTO shop.t (v) VALUES ('never to be seen in the log')});
+purge();
+$pg->safe_psql(q{SELECT capstan.start_pipeline('p')});
+my $text = halts('gtids_purged', qr/truncate_target => true/, 'transactions that are needed were purged');
+like($text, qr/[0-9a-f]{8}-.*:\d+/, 'it says which');
+drop();
+create();
+arrives('after a new copy');
+
+# ---- the source is reset
+
+$my->sql('RESET BINARY LOGS AND GTIDS');
+$my->sql(q{INSERT INTO shop.t (v) VALUES ('after the reset')});
+halts('position_ahead_of_source', qr/reset/, 'a source that was reset', 60);
+drop();
+create();
+arrives('after a new copy again');
+
+# ---- a standby is promoted
+
+my $standby = CapstanTest::Postgres->start(name => 'standby');
+$standby->stop;
+my $words = CapstanTest::ctl('pg_psql_words', $pg->dir);
+(my $bin = (split /\n/, $words)[0]) =~ s{/psql$}{};
+my $data = $standby->data;
+for my $command (['rm', '-rf', $data],
+	["$bin/pg_basebackup", '-D', $data, '-h', $pg->host, '-p', 5432, '-U', 'postgres', '-R', '--checkpoint=fast'],
+	$> == 0 ? ['chown', '-R', 'postgres:', $data] : ())
+{
+	my ($rc, $out, $err) = CapstanTest::run_command($command);
+	is($rc, 0, $command->[0] =~ s{.*/}{}r) or diag($err);
+}
+$standby->append_conf(sprintf "unix_socket_directories = '%s'", $standby->host);
+$standby->start_again;
+arrives('on the primary');
+ok($standby->poll_query_until(q{SELECT count(*) > 0 FROM shop.t WHERE v = 'on the primary'}), 'the standby follows');
+is(scalar($standby->worker_pids(qr/capstan/)), 0, 'nothing of capstan runs on a standby');
+is($standby->value('SELECT state FROM capstan.pipeline_status'), 'starting', 'what the view says there');
+$pg->stop('immediate');
+$my->sql(q{INSERT INTO shop.t (v) VALUES ('between two primaries')});
+$standby->safe_psql('SELECT pg_promote()');
+arrives('after the promotion', $standby);
+
+# The old primary comes back, too: both stream with the same identity, and the source lets only one.
+$pg->start_again;
+ok(poll_until(
+		sub {
+			$my->sql(q{INSERT INTO shop.t (v) VALUES ('to both')});
+			sleep(0.2);
+			my $n = 0;
+			$n += eval { $_->value(q{SELECT count(*) FROM capstan.incident WHERE class = 'server_id_taken'}) } // 0 for $pg, $standby;
+			return $n > 0;
+		}, 30), 'two copies of a pipeline are told that they are two');
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+arrives('after one of them was stopped', $standby);
+$standby->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+$pg->safe_psql(q{SELECT capstan.start_pipeline('p')});
+arrives('and the other one, when the first was stopped', $pg);
+
+done_testing();
