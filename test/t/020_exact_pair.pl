@@ -25,7 +25,7 @@ use CapstanTest;
 
 my $long = $ENV{CAPSTAN_LONG};
 my $seconds = $long ? 120 : 3;
-my $least = $long ? 2000 : 100;
+my $least = $long ? 1000 : 100;
 
 my %granted = (read => 0, flush => 0, write => 0);
 my $program = build_exactpair();
