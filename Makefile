@@ -70,9 +70,9 @@ PG_CPPFLAGS = -Isrc -MMD -MP $(patsubst -I%,-isystem %,$(MYSQL_INCLUDE)) \
 	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 # An fmgr or callback signature has parameters that not every function needs.
 PG_CFLAGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -fvisibility=hidden
-# With Connector/C its TLS objects are asked whether they hold unread data.
+# With Connector/C its TLS objects are asked for unread data and for the certificate.
 SHLIB_LINK = $(filter -L% -lmysqlclient% -lmariadb%,$(MYSQL_LIBS)) \
-	$(if $(filter -lmariadb%,$(MYSQL_LIBS)),-lssl) -lzstd -lz
+	$(if $(filter -lmariadb%,$(MYSQL_LIBS)),-lssl -lcrypto) -lzstd -lz
 
 ifneq ($(PGXS),)
 

@@ -221,6 +221,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	conn->tls_refused = false;
 	conn->untrusted = false;
+	conn->want_host = tls && options->ssl_mode == SSL_MODE_OPTION_VERIFY_IDENTITY ? host : NULL;
 	conn->timeout_ms = options->connect_timeout_s * 1000;
 	set_options(conn, options, purpose, tls, is_socket);
 
@@ -237,6 +238,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 	if (mysql != NULL && !conn->tls_refused && !conn->untrusted)
 	{
 		conn->connected = true;
+		conn->want_host = NULL;
 		conn->timeout_ms = options->read_timeout_s > 0 ? options->read_timeout_s * 1000 : -1;
 		return true;
 	}
@@ -256,7 +258,9 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 	{
 		failure->number = CR_SSL_CONNECTION_ERROR;
 		failure->sqlerrcode = ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION;
-		failure->text = "the server's certificate is not signed by an authority of ssl_ca";
+		failure->text = conn->want_host != NULL ?
+			psprintf("the server's certificate is not trusted, or not for the host \"%s\"", conn->want_host) :
+			pstrdup("the server's certificate is not trusted");
 		failure->hint = capstan_wire_error_hint(CR_SSL_CONNECTION_ERROR, "");
 	}
 	else
@@ -266,6 +270,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 		failure->hint = capstan_wire_error_hint(failure->number, mysql_error(conn->mysql));
 	}
 
+	conn->want_host = NULL;
 	conn->closing = true;
 	mysql_close(conn->mysql);
 	conn->mysql = NULL;

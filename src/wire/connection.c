@@ -33,6 +33,11 @@
 
 #ifdef WIRE_CONNECTOR_C
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#if OPENSSL_VERSION_NUMBER < 0x30000000L
+#define SSL_get1_peer_certificate SSL_get_peer_certificate
+#endif
 #endif
 
 /* A farewell that cannot be sent in this time is not worth more of it. */
@@ -251,6 +256,19 @@ capstan_wire_ssl(MYSQL *mysql)
 	return tls != NULL && capstan_wire_library_is_openssl() && tls->pvio == mysql->net.pvio ? tls->ssl : NULL;
 }
 
+static bool
+is_certified_for(SSL *ssl, const char *host)
+{
+	X509	   *certificate = SSL_get1_peer_certificate(ssl);
+	bool		result;
+
+	if (certificate == NULL)
+		return false;
+	result = X509_check_host(certificate, host, 0, 0, NULL) == 1 || X509_check_ip_asc(certificate, host, 0) == 1;
+	X509_free(certificate);
+	return result;
+}
+
 /*
  * The library's report of each read and write, after it was done.  Two things are looked at here before any password is
  * sent, since no version of Connector/C does it alone; the first answer of ours holds no more than a scramble
@@ -261,7 +279,8 @@ capstan_wire_ssl(MYSQL *mysql)
  * it is.
  *
  * 2. Version 3.3 verifies the chain of certificates if it is given an authority, and the host's name on demand; 3.4
- * verifies both or nothing, and can be told by the environment to verify nothing.
+ * verifies both or nothing, leaves out the name of 127.0.0.1 (where a tunnel may begin), and can be told by
+ * the environment to verify nothing.
  */
 static void
 guard_password(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
@@ -276,7 +295,8 @@ guard_password(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
 	{
 		SSL		   *ssl = capstan_wire_ssl(mysql);
 
-		conn->untrusted = ssl == NULL || SSL_get_verify_result(ssl) != X509_V_OK;
+		conn->untrusted = ssl == NULL || SSL_get_verify_result(ssl) != X509_V_OK ||
+			(conn->want_host != NULL && !is_certified_for(ssl, conn->want_host));
 	}
 	if (conn->tls_refused || conn->untrusted)
 		(void) shutdown(mysql_get_socket(mysql), SHUT_RDWR);

@@ -103,7 +103,8 @@ struct SourceConn
 	bool		want_tls;		/* not a byte of an authentication in clear */
 	bool		tls_refused;	/* want_tls, and the server does not offer it: cut off before authenticating */
 	bool		want_verified;	/* nor to a server whose certificate no authority of ours has signed */
-	bool		untrusted;		/* want_verified, and it is not: cut off before a password was sent */
+	const char *want_host;		/* nor to one whose certificate is for another host; NULL: for any host */
+	bool		untrusted;		/* the certificate is not what is wanted: cut off before a password was sent */
 	bool		closing;		/* no more waiting */
 	bool		busy;			/* a statement is under way, or was left in the middle */
 	int			timeout_ms;		/* silence that means a dead connection; -1: none */

@@ -181,7 +181,7 @@ collation_id(Build *build, const char *name)
 enum
 {
 	COL_SCHEMA, COL_TABLE, COL_NAME, COL_TYPE, COL_FULL_TYPE, COL_NULLABLE, COL_OCTETS, COL_PRECISION, COL_SCALE,
-	COL_FRACTION, COL_COLLATION, COL_EXTRA, COL_GENERATION
+	COL_FRACTION, COL_COLLATION, COL_EXTRA, COL_GENERATION, COL_HAS_DEFAULT
 };
 
 static void
@@ -268,6 +268,8 @@ add_column(void *arg, char **row)
 	column->is_unsigned = row[COL_FULL_TYPE] != NULL && strstr(row[COL_FULL_TYPE], " unsigned") != NULL;
 	column->nullable = row[COL_NULLABLE] != NULL && strcmp(row[COL_NULLABLE], "YES") == 0;
 	column->generated = row[COL_GENERATION] != NULL && row[COL_GENERATION][0] != '\0';
+	column->server_fills = column->generated || strstr(extra, "DEFAULT_GENERATED") != NULL || strstr(extra, "auto_increment") != NULL;
+	column->constant_default = !column->server_fills && strcmp(row[COL_HAS_DEFAULT], "1") == 0;
 	column->invisible = strstr(extra, "INVISIBLE") != NULL;
 	t->is_virtual[table->ncolumns - 1] = strstr(extra, "VIRTUAL GENERATED") != NULL;
 	set_type(build, column, row);
@@ -476,7 +478,7 @@ read_details(Build *build)
 	capstan_wire_for_each_row(build->conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, "
 									   "CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, "
-									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION "
+									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION, COLUMN_DEFAULT IS NOT NULL "
 									   "FROM information_schema.COLUMNS WHERE %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", condition),
 							  add_column, build);

@@ -130,6 +130,12 @@ extern bool capstan_wire_pattern_matches(const char *pattern, const char *schema
 extern SourceTableInfo *capstan_wire_describe_table(SourceConn *conn, const char *schema_name, const char *table_name);
 
 /*
+ * What each column gets when an INSERT does not name it (table->ncolumns values, palloc'd), as row images without it imply;
+ * ABSENT where such an image cannot come (expression defaults, generated columns, AUTO_INCREMENT).
+ */
+extern SourceValue *capstan_wire_column_defaults(SourceConn *conn, const SourceTable *table);
+
+/*
  * Reading rows through the binary protocol, unbuffered.  select_columns: as from
  * capstan_wire_select_list.  The caller gives the whole statement; `columns` are
  * the SourceColumns of its result, in order.

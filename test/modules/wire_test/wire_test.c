@@ -99,6 +99,9 @@ show_value(const SourceValue *value)
 		case VALUE_ABSENT:
 			appendStringInfoString(&out, "absent");
 			break;
+		case VALUE_UNKNOWN:
+			appendStringInfoString(&out, "unknown");
+			break;
 		case VALUE_INT:
 			appendStringInfo(&out, "int " INT64_FORMAT, (int64) value->u.integer);
 			break;
