@@ -40,7 +40,7 @@ mysql_locate()
 	fi
 }
 
-# The package mirror that this machine uses for Debian itself.
+# The package mirror that this machine uses for Debian itself, or nothing.
 debian_mirror()
 {
 	local uri
@@ -49,14 +49,13 @@ debian_mirror()
 		sed -n 's/^Debian //p' | head -1)
 	[ -n "$uri" ] || uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
 		grep -E '/debian/*$' | head -1)
-	[ -n "$uri" ] || die "no Debian mirror in this machine's apt sources"
 	echo "$uri"
 }
 
 # debian_root NAME PACKAGES: build CAPSTAN_CACHE/NAME from Debian unstable, once.
 debian_root()
 {
-	local root=$CAPSTAN_CACHE/$1 tmp
+	local root=$CAPSTAN_CACHE/$1 tmp mirror
 
 	is_root || die "building $root needs root"
 	mkdir -p "$CAPSTAN_CACHE"
@@ -65,13 +64,20 @@ debian_root()
 		flock 9
 		[ ! -e "$root" ] || exit 0
 		say "building $root from Debian unstable (once; about a minute)"
+		mirror=$(debian_mirror)
+		if [ -z "$mirror" ]; then
+			# apt names what it has lists of.
+			quietly apt-get -qq -o DPkg::Lock::Timeout=300 update || exit 1
+			mirror=$(debian_mirror)
+		fi
+		[ -n "$mirror" ] || die "no Debian mirror in this machine's apt sources"
 		tmp=$root.tmp.$$
 		trap 'rm -rf --one-file-system "$tmp"' EXIT
 		quietly mmdebstrap --variant=minbase --include="$2" \
 			--aptopt='Acquire::Check-Valid-Until "false"' \
 			--dpkgopt='path-exclude=/usr/share/doc/*' \
 			--dpkgopt='path-exclude=/usr/share/man/*' \
-			unstable "$tmp" "$(debian_mirror)" || exit 1
+			unstable "$tmp" "$mirror" || exit 1
 		# apt's lists and archives are most of what is of no use any more.
 		rm -rf "$tmp"/var/lib/apt/lists/* "$tmp"/var/cache/apt/*
 		mv "$tmp" "$root"

@@ -120,6 +120,9 @@ append_value(StrBuf *out, const SourceColumn *column, const SourceValue *value)
 		case VALUE_ABSENT:
 			capstan_strbuf_append_str(out, "ABSENT");
 			break;
+		case VALUE_UNKNOWN:
+			capstan_strbuf_append_str(out, "UNKNOWN");
+			break;
 		case VALUE_INT:
 			capstan_strbuf_printf(out, "%" PRId64, value->u.integer);
 			break;
