@@ -143,9 +143,13 @@ CREATE TABLE capstan.pipeline_progress (
     applied             capstan.gtid_set NOT NULL,
     source_uuid         uuid,
     source_commit_time  timestamptz,
+    witness_gtid        text,
+    witness_commit_us   bigint,
     updated_at          timestamptz NOT NULL DEFAULT pg_catalog.now()
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 COMMENT ON TABLE capstan.pipeline_progress IS 'position of each pipeline; commits together with the rows it stands for';
+COMMENT ON COLUMN capstan.pipeline_progress.witness_gtid IS
+    'an applied transaction that is asked for once more at each connect: a source that was reset has another one under this GTID';
 
 CREATE TABLE capstan.pipeline_table (
     id                  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

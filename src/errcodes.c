@@ -43,6 +43,7 @@ static const ErrcodeClass own_codes[] = {
 	{CAPSTAN_ERRCODE_COPY_WORKER, "copy_worker", true},
 	{CAPSTAN_ERRCODE_EXTENSION, "extension_version", false},
 	{CAPSTAN_ERRCODE_SERVER_ID, "server_id_taken", true},
+	{CAPSTAN_ERRCODE_DIVERGED, "source_diverged", false},
 };
 
 static const ErrcodeClass *

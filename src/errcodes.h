@@ -35,6 +35,7 @@
 #define CAPSTAN_ERRCODE_COPY_WORKER		MAKE_SQLSTATE('C','A','0','2','1')	/* copy_worker: another process of the pipeline failed; its own incident says why (transient) */
 #define CAPSTAN_ERRCODE_EXTENSION		MAKE_SQLSTATE('C','A','0','2','2')	/* extension_version: library and SQL objects differ, or not preloaded */
 #define CAPSTAN_ERRCODE_SERVER_ID		MAKE_SQLSTATE('C','A','0','2','3')	/* server_id_taken: another client streams under our id (transient) */
+#define CAPSTAN_ERRCODE_DIVERGED		MAKE_SQLSTATE('C','A','0','2','4')	/* source_diverged: GTIDs were given to other transactions again */
 
 /* Does the failure go away by itself (network, server gone, deadlock, shutdown), so that a retry is right? */
 extern bool capstan_errcode_is_transient(int sqlerrcode);

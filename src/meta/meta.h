@@ -86,11 +86,19 @@ typedef struct FirstActs
 
 extern FirstActs capstan_meta_add_counters(int64 table_id, const TableCounters *counters);
 
+/* A transaction that was applied, by which the source is known again (worker/witness.c). */
+typedef struct Witness
+{
+	char		gtid[CAPSTAN_GTID_TEXT_MAX];	/* "": none */
+	uint64		commit_us;		/* when it was committed where it began: Unix epoch */
+} Witness;
+
 /* Position.  NULL from load: the pipeline never started. */
-extern GtidSet *capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37]);
+extern GtidSet *capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37], Witness *witness);
 extern void capstan_meta_init_progress(int64 pipeline_id, const char *applied, const char *source_uuid);
 /* The hot one: a kept plan.  source_commit_us: Unix epoch, 0 unknown.  Raises if the row is gone (pipeline dropped). */
-extern void capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *source_uuid, uint64 source_commit_us);
+extern void capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *source_uuid, uint64 source_commit_us,
+									   const Witness *witness);
 
 typedef struct Incident
 {

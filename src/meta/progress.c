@@ -21,7 +21,7 @@
 	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 GtidSet *
-capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37])
+capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37], Witness *witness)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MetaIdentity identity;
@@ -29,13 +29,16 @@ capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37])
 	Datum		values[1] = {Int64GetDatum(pipeline_id)};
 	GtidSet    *applied = NULL;
 
+	memset(witness, 0, sizeof(*witness));
 	capstan_meta_enter(&identity);
-	meta_execute("SELECT applied::text, source_uuid FROM capstan.pipeline_progress WHERE pipeline_id = $1",
+	meta_execute("SELECT applied::text, source_uuid, witness_gtid, witness_commit_us "
+				 "FROM capstan.pipeline_progress WHERE pipeline_id = $1",
 				 1, types, values, NULL, SPI_OK_SELECT);
 	if (SPI_processed > 0)
 	{
 		char	   *text = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 		char	   *uuid = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2);
+		char	   *witness_gtid = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 3);
 		MemoryContext spi = MemoryContextSwitchTo(caller);
 		CapstanError error;
 
@@ -44,6 +47,11 @@ capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37])
 		if (applied == NULL)
 			elog(ERROR, "stored GTID set of pipeline " INT64_FORMAT " is broken: %s", pipeline_id, error.message);
 		strlcpy(source_uuid, uuid == NULL ? "" : uuid, 37);
+		if (witness_gtid != NULL)
+		{
+			strlcpy(witness->gtid, witness_gtid, sizeof(witness->gtid));
+			witness->commit_us = (uint64) meta_get_int64(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 4, 0);
+		}
 	}
 	capstan_meta_leave(&identity);
 	return applied;
@@ -64,13 +72,14 @@ capstan_meta_init_progress(int64 pipeline_id, const char *applied, const char *s
 }
 
 void
-capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *source_uuid, uint64 source_commit_us)
+capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *source_uuid, uint64 source_commit_us,
+						   const Witness *witness)
 {
 	static SPIPlanPtr plan = NULL;
 	MetaIdentity identity;
-	Oid			types[4] = {INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID};
-	Datum		values[4];
-	char		nulls[4] = {' ', ' ', ' ', ' '};
+	Oid			types[6] = {INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, INT8OID};
+	Datum		values[6];
+	char		nulls[6] = {' ', ' ', ' ', ' ', ' ', ' '};
 
 	capstan_meta_enter(&identity);
 	if (plan == NULL)
@@ -78,7 +87,8 @@ capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *s
 		plan = SPI_prepare("UPDATE capstan.pipeline_progress SET applied = $2::capstan.gtid_set, "
 						   "source_uuid = $3::pg_catalog.uuid, "
 						   "source_commit_time = COALESCE($4, source_commit_time), "
-						   "updated_at = pg_catalog.now() WHERE pipeline_id = $1", 4, types);
+						   "witness_gtid = $5, witness_commit_us = $6, "
+						   "updated_at = pg_catalog.now() WHERE pipeline_id = $1", 6, types);
 		if (plan == NULL || SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not prepare the progress update: %s", SPI_result_code_string(SPI_result));
 	}
@@ -88,6 +98,10 @@ capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *s
 	values[3] = TimestampTzGetDatum((int64) source_commit_us - UNIX_TO_POSTGRES_US);
 	if (source_commit_us == 0)
 		nulls[3] = 'n';
+	values[4] = CStringGetTextDatum(witness->gtid);
+	values[5] = Int64GetDatum((int64) witness->commit_us);
+	if (witness->gtid[0] == '\0')
+		nulls[4] = nulls[5] = 'n';
 	if (SPI_execute_plan(plan, values, nulls, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not update the progress");
 	if (SPI_processed != 1)

@@ -114,6 +114,8 @@ raise_dump(BinlogStream *stream, unsigned int number, const char *sqlstate, cons
 
 		/* RESET BINARY LOGS under our feet; the next connect finds out what it means. */
 		{"could not find next log", ERRCODE_CONNECTION_FAILURE, NULL},
+		{"I/O error reading log event", ERRCODE_CONNECTION_FAILURE, NULL},
+		{"Could not open log file", ERRCODE_CONNECTION_FAILURE, NULL},
 		{"exceeded max_allowed_packet", CAPSTAN_ERRCODE_UNDECODABLE,
 		"Raise replica_max_allowed_packet and max_allowed_packet on the source."},
 	};

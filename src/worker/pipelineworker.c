@@ -247,21 +247,22 @@ gtid_text(const GtidSet *set)
 
 /*
  * The position: from the catalog, or, at the first start, what the source has executed now.  Then: nothing
- * applied that the source does not know, nothing needed that it has purged.
+ * applied that the source does not know, nothing needed that it has purged.  Returns what to open the dump with.
  */
-static void
+static GtidSet *
 find_position(PipelineRun *run, SourceConn *conn)
 {
 	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
 	char		stored_uuid[37];
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), AHEAD_GRACE_MS);
 	GtidSet    *purged;
+	GtidSet    *from;
 
 	strlcpy(run->source_uuid, capstan_wire_server_uuid(conn), sizeof(run->source_uuid));
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(run->stream_context);
-	run->applied = capstan_meta_load_progress(run->pipeline->id, stored_uuid);
+	run->applied = capstan_meta_load_progress(run->pipeline->id, stored_uuid, &run->witness);
 	if (run->applied == NULL)
 	{
 		run->applied = query_gtid_set(conn, "gtid_executed");
@@ -301,8 +302,10 @@ find_position(PipelineRun *run, SourceConn *conn)
 				 errdetail("Missing: %s.", gtid_text(capstan_gtidset_subtract(purged, run->applied))),
 				 errhint("They cannot be streamed any more: drop the pipeline and create it again with truncate_target => true. Keep binary logs "
 						 "for longer by binlog_expire_logs_seconds on the source.")));
+	from = capstan_witness_summon(run, purged);
 	capstan_gtidset_free(purged);
 	MemoryContextSwitchTo(caller);
+	return from;
 }
 
 static void
@@ -318,17 +321,18 @@ open_stream(PipelineRun *run)
 {
 	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
 	SourceConn *conn = capstan_wire_connect(run->options, psprintf("stream %s", run->pipeline->name));
+	GtidSet    *from;
 
 	check_source(conn);
 	check_cascades(run, conn);
 	run->fold_names = strcmp(capstan_wire_query_value(conn, "SELECT @@GLOBAL.lower_case_table_names"), "0") != 0;
-	find_position(run, conn);
+	from = find_position(run, conn);
 	log_start(run, conn);
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	strlcpy(run->slot->source_uuid, run->source_uuid, sizeof(run->slot->source_uuid));
 	LWLockRelease(Capstan->lock);
 
-	run->stream = capstan_binlogstream_open(conn, run->applied, 0, run->pipeline->replica_uuid, capstan_heartbeat);
+	run->stream = capstan_binlogstream_open(conn, from, 0, run->pipeline->replica_uuid, capstan_heartbeat);
 	MemoryContextSwitchTo(caller);
 }
 

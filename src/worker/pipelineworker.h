@@ -6,6 +6,7 @@
  *	 stream.c			one event after the other: source transactions, groups, commit
  *	 ddlguard.c			statements in the log: which may pass, which halt
  *	 roundgate.c		the worker's side of snapshot rounds
+ *	 witness.c			is the source the one it was?
  */
 #ifndef CAPSTAN_PIPELINEWORKER_H
 #define CAPSTAN_PIPELINEWORKER_H
@@ -55,12 +56,19 @@ typedef struct PipelineRun
 	GtidSet    *executed_before; /* on the source, when the stream was opened: until it is applied, heartbeats may come while
 								 * the source still seeks; NULL from then on */
 
+	/* Does the source still mean the same by its GTIDs?  See witness.c. */
+	Witness		witness;		/* the latest one */
+	GtidSet    *witness_awaited;	/* asked for, not here yet; NULL: none is */
+	bool		skipping;		/* the events that come are the witness's */
+
 	/* Source transaction. */
 	bool		in_transaction; /* between GTID and the group's end */
 	bool		begun;			/* after its BEGIN */
 	bool		has_rows;		/* of captured tables */
 	Gtid		gtid;
 	uint64		gtid_commit_us;
+	uint64		gtid_original_us;	/* 0: not told */
+	int64		transaction_bytes;
 
 	/* Group: the open Postgres transaction. */
 	bool		group_open;
@@ -112,6 +120,11 @@ extern void capstan_guard_statement(PipelineRun *run, const BinlogEvent *event, 
  * converts it: names in it must come out as the source understood them.
  */
 extern void capstan_guard_convert(PipelineRun *run, BinlogEvent *event);
+
+/* witness.c */
+extern GtidSet *capstan_witness_summon(PipelineRun *run, const GtidSet *purged);
+extern bool capstan_witness_is(PipelineRun *run, const BinlogEvent *event);
+extern void capstan_witness_note(PipelineRun *run, uint64 original_commit_us, int64 bytes);
 
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);

@@ -156,7 +156,7 @@ save_progress(PipelineRun *run)
 	capstan_gtidset_format(run->applied, &run->applied_text);
 	MemoryContextSwitchTo(caller);
 	capstan_meta_save_progress(run->pipeline->id, run->applied_text.data == NULL ? "" : run->applied_text.data,
-							   run->source_uuid, run->commit_us);
+							   run->source_uuid, run->commit_us, &run->witness);
 }
 
 /* Surprises at once, the rest every second: a row of the catalog per table and group would cost more than the rows. */
@@ -281,6 +281,8 @@ begin_transaction(PipelineRun *run, const BinlogEvent *event)
 	run->gtid = event->u.gtid.gtid;
 	run->gtid_commit_us = event->u.gtid.original_commit_us != 0 ?
 		event->u.gtid.original_commit_us : event->u.gtid.immediate_commit_us;
+	run->gtid_original_us = event->u.gtid.original_commit_us;
+	run->transaction_bytes = 0;
 	capstan_gtid_format(&run->gtid, MyPlace.gtid);
 	MyPlace.table[0] = '\0';
 }
@@ -299,6 +301,7 @@ end_transaction(PipelineRun *run)
 	run->in_transaction = false;
 	run->progress_dirty = true;
 	run->commit_us = run->gtid_commit_us;
+	capstan_witness_note(run, run->gtid_original_us, run->transaction_bytes);
 	run->group_transactions++;
 	MyPlace.gtid[0] = '\0';
 	MyPlace.table[0] = '\0';
@@ -549,7 +552,9 @@ handle_event(PipelineRun *run, const BinlogEvent *event)
 	switch (event->kind)
 	{
 		case BINLOG_GTID:
-			begin_transaction(run, event);
+			run->skipping = capstan_witness_is(run, event);
+			if (!run->skipping)
+				begin_transaction(run, event);
 			break;
 		case BINLOG_ANONYMOUS_GTID:
 			ereport(ERROR,
@@ -600,6 +605,25 @@ handle_event(PipelineRun *run, const BinlogEvent *event)
 	}
 }
 
+/* What comes between a GTID event and the next one. */
+static bool
+belongs_to_transaction(const BinlogEvent *event)
+{
+	switch (event->kind)
+	{
+		case BINLOG_QUERY:
+		case BINLOG_TABLE_MAP:
+		case BINLOG_ROWS:
+		case BINLOG_ROWS_QUERY:
+		case BINLOG_PAYLOAD:
+		case BINLOG_XID:
+		case BINLOG_XA_PREPARE:
+			return true;
+		default:
+			return false;
+	}
+}
+
 void
 capstan_stream_event(PipelineRun *run, const uint8_t *data, size_t length)
 {
@@ -612,6 +636,9 @@ capstan_stream_event(PipelineRun *run, const uint8_t *data, size_t length)
 	MemoryContextSwitchTo(run->event_context);
 	if (!decoded)
 		raise_decoder_error(&error);
+	if (run->skipping && belongs_to_transaction(&event))
+		return;
 	run->group_bytes += length;
+	run->transaction_bytes += length;
 	handle_event(run, &event);
 }
