@@ -63,19 +63,15 @@ append_hex(StringInfo out, const char *data, size_t length)
 	appendStringInfoChar(out, '\'');
 }
 
+/* As an integer: a bit literal is a string, which is compared as a double, exact only up to 53 bits. */
 static void
-append_bits(StringInfo out, const SourceColumn *column, const SourceValue *value)
+append_bits(StringInfo out, const SourceValue *value)
 {
-	int			nbits = column->precision;
+	uint64		number = 0;
 
-	appendStringInfoString(out, "b'");
-	for (int bit = nbits - 1; bit >= 0; bit--)
-	{
-		unsigned char byte = (unsigned char) value->u.bytes.data[value->u.bytes.length - 1 - bit / 8];
-
-		appendStringInfoChar(out, (byte >> (bit % 8)) & 1 ? '1' : '0');
-	}
-	appendStringInfoChar(out, '\'');
+	for (size_t i = 0; i < value->u.bytes.length; i++)
+		number = number << 8 | (unsigned char) value->u.bytes.data[i];
+	appendStringInfo(out, UINT64_FORMAT, number);
 }
 
 static void
@@ -176,7 +172,7 @@ capstan_wire_append_literal(StringInfo out, const SourceColumn *column, const So
 			appendBinaryStringInfo(out, value->u.bytes.data, (int) value->u.bytes.length);
 			return;
 		case VALUE_BITS:
-			append_bits(out, column, value);
+			append_bits(out, value);
 			return;
 		case VALUE_DATETIME:
 			append_datetime(out, column, &value->u.datetime);
