@@ -69,6 +69,8 @@ typedef struct SourceColumn
 	bool		in_key;			/* part of the primary key */
 	bool		generated;		/* from the schema only: the table map does not tell */
 	bool		invisible;
+	bool		server_fills;	/* from the schema only: generated, expression default, AUTO_INCREMENT */
+	bool		constant_default;	/* from the schema only */
 	uint32_t	octets;			/* CHAR, VARCHAR, BINARY, VARBINARY: most bytes a value can have; else 0 */
 	uint8_t		length_bytes;	/* TEXT, BLOB, JSON, GEOMETRY, VECTOR: 1 to 4 bytes of length; else 0 */
 	uint8_t		precision;		/* DECIMAL: digits; BIT: bits (1 to 64); else 0 */
@@ -88,6 +90,7 @@ typedef struct SourceTable
 	int			nkey;			/* columns of the primary key; 0 if there is none */
 	int		   *key;			/* indexes into columns, in key order */
 	bool		key_has_prefix; /* a key column counts only by a prefix of its value */
+	char	   *key_name;		/* of its index on the source; NULL from a table map, which does not tell */
 	bool		has_names;		/* false: a table map with MINIMAL metadata */
 	uint64_t	table_id;		/* of the table map; 0 from the schema */
 	uint64_t	serial;			/* of the table map's content: while a decoder lives, the same serial is the same
@@ -112,7 +115,9 @@ typedef enum SourceValueKind
 								 * blanks, BINARY(n) padded to n with 0x00 */
 	VALUE_LABEL,				/* uinteger: ENUM index (0 is the error value '') or SET bit mask; labels of the
 								 * SourceTable this value came with */
-	VALUE_JSON					/* bytes: utf-8 text exactly as MySQL's own CAST(json AS CHAR) prints it */
+	VALUE_JSON,					/* bytes: utf-8 text exactly as MySQL's own CAST(json AS CHAR) prints it */
+	VALUE_UNKNOWN				/* in an after image: changed, but only the difference to a document is there that the
+								 * before image does not have */
 } SourceValueKind;
 
 typedef struct SourceDateTime

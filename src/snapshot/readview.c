@@ -94,12 +94,15 @@ append_bound(StringInfo sql, const SourceTable *table, const SourceValue *values
 	append_comparison(sql, table, values, above, 0);
 }
 
+/* The bounds were found in the order of the key's index: have it used for finding the rows again. */
 static void
-append_from_where(StringInfo sql, const SourceTable *table, const SourceValue *low, const SourceValue *high)
+append_from_where(StringInfo sql, const SourceTable *table, const SourceValue *low, const SourceValue *high, bool use_key)
 {
 	appendStringInfo(sql, " FROM %s", capstan_quoted_table(table->schema_name, table->table_name));
+	if (use_key)
+		appendStringInfo(sql, " FORCE INDEX (%s)", capstan_wire_quote_identifier(table->key_name));
 	if (low != NULL || high != NULL)
-		appendStringInfoString(sql, " FORCE INDEX (PRIMARY) WHERE ");
+		appendStringInfoString(sql, " WHERE ");
 	if (low != NULL)
 		append_bound(sql, table, low, true);
 	if (low != NULL && high != NULL)
@@ -116,7 +119,7 @@ capstan_range_select(const SourceTable *table, const SourceValue *low, const Sou
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT ");
 	capstan_wire_append_select_list(&sql, table, NULL, 0);
-	append_from_where(&sql, table, low, high);
+	append_from_where(&sql, table, low, high, low != NULL || high != NULL);
 	return sql.data;
 }
 
@@ -128,9 +131,7 @@ capstan_boundary_select(const SourceTable *table, const SourceValue *low, int64 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT ");
 	capstan_wire_append_select_list(&sql, table, table->key, table->nkey);
-	append_from_where(&sql, table, low, NULL);
-	if (low == NULL)
-		appendStringInfoString(&sql, " FORCE INDEX (PRIMARY)");
+	append_from_where(&sql, table, low, NULL, true);
 	appendStringInfoString(&sql, " ORDER BY ");
 	for (int i = 0; i < table->nkey; i++)
 		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "",

@@ -412,6 +412,7 @@ choose_key(Build *build, TableBuild *t)
 	table->nkey = chosen->ncolumns;
 	table->key = palloc(sizeof(int) * chosen->ncolumns);
 	table->key_has_prefix = chosen->has_prefix;
+	table->key_name = chosen->name;
 	for (int i = 0; i < chosen->ncolumns; i++)
 	{
 		table->key[i] = chosen->columns[i];
