@@ -32,10 +32,9 @@
 #define SMALL_BYTES (1024 * 1024)
 #define SMALL_TABLES_PER_ROUND 100
 
-/* Rows of a range: the first guess for a table, and the limits. */
+/* Rows of a range: the first guess for a table, and the least; the most is capstan.max_range_rows, which wins. */
 #define FIRST_RANGE_BYTES (8 * 1024 * 1024)
 #define LEAST_RANGE_ROWS 500
-#define MOST_RANGE_ROWS (20 * 1000 * 1000)
 /* A range grows at most so many times from one round to the next. */
 #define RANGE_GROWTH 4
 
@@ -129,7 +128,7 @@ wait_for_others(CopyRun *run, CopyWorkerStep step, int timeout_ms)
 static bool
 is_small(const PipelineTable *table)
 {
-	return table->rows_estimate >= 0 && table->rows_estimate <= SMALL_ROWS &&
+	return table->rows_estimate >= 0 && table->rows_estimate <= Min(SMALL_ROWS, capstan_max_range_rows) &&
 		table->bytes_estimate <= SMALL_BYTES;
 }
 
@@ -196,7 +195,7 @@ choose_range_rows(CopyRun *run, const PipelineTable *table)
 	if (table->rows_estimate > 0 && table->bytes_estimate > 0)
 		row_bytes = Max(table->bytes_estimate / table->rows_estimate, 1);
 	run->planned_table = table->id;
-	run->range_rows = Max(FIRST_RANGE_BYTES / row_bytes, LEAST_RANGE_ROWS);
+	run->range_rows = Min(Max(FIRST_RANGE_BYTES / row_bytes, LEAST_RANGE_ROWS), capstan_max_range_rows);
 	return run->range_rows;
 }
 
@@ -210,7 +209,7 @@ learn_range_rows(CopyRun *run)
 		return;
 	rows = (int64) ((double) run->copied_rows * capstan_range_time * 1000.0 / run->copied_us);
 	rows = Min(rows, run->range_rows * RANGE_GROWTH);
-	run->range_rows = Min(Max(rows, LEAST_RANGE_ROWS), MOST_RANGE_ROWS);
+	run->range_rows = Min(Max(rows, LEAST_RANGE_ROWS), capstan_max_range_rows);
 }
 
 /* Ranges of one table: those planned before a crash, then new ones, up to one for each worker. */

@@ -19,6 +19,7 @@ int			capstan_copy_workers = 2;
 bool		capstan_log_row_values = false;
 int			capstan_max_lock_wait = 1000;
 int			capstan_range_time = 2000;
+int			capstan_max_range_rows = 20 * 1000 * 1000;
 int			capstan_group_rows = 10000;
 int			capstan_group_bytes = 16384;
 int			capstan_group_time = 200;
@@ -61,6 +62,8 @@ capstan_guc_init(void)
 	define_int("capstan.range_time",
 			   "Time that copying one round of ranges should take; the stream stands still meanwhile.",
 			   &capstan_range_time, 2000, 10, 600000, PGC_SUSET, GUC_UNIT_MS);
+	define_int("capstan.max_range_rows", "Most rows of a range, however fast ranges are copied.",
+			   &capstan_max_range_rows, 20 * 1000 * 1000, 1, INT_MAX, PGC_SUSET, 0);
 	define_int("capstan.group_rows", "Rows after which a group of source transactions is committed.",
 			   &capstan_group_rows, 10000, 1, INT_MAX, PGC_SUSET, 0);
 	define_int("capstan.group_bytes", "Binary log bytes after which a group of source transactions is committed.",

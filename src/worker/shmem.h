@@ -141,6 +141,7 @@ extern int	capstan_copy_workers;
 extern bool capstan_log_row_values;
 extern int	capstan_max_lock_wait;	/* ms */
 extern int	capstan_range_time;		/* ms: how long the stream may stand still for a round */
+extern int	capstan_max_range_rows;
 extern int	capstan_group_rows;
 extern int	capstan_group_bytes;	/* kB */
 extern int	capstan_group_time;		/* ms */
