@@ -147,7 +147,7 @@ CREATE TABLE odd (`select` INT PRIMARY KEY, `a.b` INT, `tick``x` INT, `Größe` 
 CREATE TABLE types (a TINYINT(1), b INT UNSIGNED, c DECIMAL(10,2) UNSIGNED, d FLOAT UNSIGNED, e DOUBLE, f BIT(9), g YEAR, h DATE, i DATETIME(3), j TIME(2), k TIMESTAMP NULL,
 	l CHAR(255) CHARSET utf8mb4, m VARCHAR(300) CHARSET latin1, n TINYTEXT, o TEXT CHARSET gbk, p MEDIUMTEXT, q LONGTEXT, r BINARY(255), s VARBINARY(300),
 	t TINYBLOB, u BLOB, v MEDIUMBLOB, w LONGBLOB, x JSON, y GEOMETRY, z POINT NOT NULL, z2 VARCHAR(5) COLLATE utf8mb4_bin NOT NULL);
-CREATE TABLE generated (id INT PRIMARY KEY, v INT AS (id + 1) VIRTUAL, s INT AS (id * 2) STORED, inv INT INVISIBLE, z INT);
+CREATE TABLE generated_columns (id INT PRIMARY KEY, v INT AS (id + 1) VIRTUAL, s INT AS (id * 2) STORED, inv INT INVISIBLE, z INT);
 CREATE TABLE expression_index (id INT PRIMARY KEY, a INT, UNIQUE ((a + 1)));
 SET sql_generate_invisible_primary_key = ON; CREATE TABLE gipk (a INT); SET sql_generate_invisible_primary_key = OFF;
 CREATE TABLE none (a INT, b INT);
@@ -165,7 +165,7 @@ CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT gone FOREIGN KEY (p) R
 CREATE TABLE grandchild (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES child (id));
 CREATE VIEW seen AS SELECT * FROM parent;
 INSERT INTO odd VALUES (1, 2, 3, 4, 5, 'b'); INSERT INTO types (z, z2) VALUES (POINT(1, 2), 'x');
-INSERT INTO generated (id) VALUES (1); INSERT INTO expression_index VALUES (1, 1); INSERT INTO gipk VALUES (1); INSERT INTO none VALUES (1, 1); INSERT INTO composite VALUES (1, 1, 1);
+INSERT INTO generated_columns (id) VALUES (1); INSERT INTO expression_index VALUES (1, 1); INSERT INTO gipk VALUES (1); INSERT INTO none VALUES (1, 1); INSERT INTO composite VALUES (1, 1, 1);
 INSERT INTO prefix VALUES ('abcdefgh', 1); INSERT INTO one_unique VALUES (1, 1); INSERT INTO two_unique VALUES (1, 1, 1); INSERT INTO prefix_unique VALUES ('x'); INSERT INTO whole_prefix VALUES ('x');
 INSERT INTO virtual_unique (a) VALUES (1); INSERT INTO stored_unique (a) VALUES (1); INSERT INTO labelled VALUES ('é', 'é', '中', 'aé', 'q', 'å');
 INSERT INTO parent VALUES (1); INSERT INTO child VALUES (1, 1); INSERT INTO grandchild VALUES (1, 1);
@@ -185,7 +185,7 @@ sub signatures_agree
 	return \%described;
 }
 
-my @tables = qw(odd types generated expression_index gipk none composite prefix one_unique two_unique prefix_unique whole_prefix virtual_unique stored_unique
+my @tables = qw(odd types generated_columns expression_index gipk none composite prefix one_unique two_unique prefix_unique whole_prefix virtual_unique stored_unique
   labelled parent child grandchild);
 my $described = signatures_agree('set-wise', $before, @tables);
 like($described->{'d.gipk'}, qr/^"my_row_id" bigint unsigned not null invisible, .*primary key \("my_row_id"\)$/, 'an invisible key is seen');
@@ -322,7 +322,7 @@ state_is('CA007', 'binary logs that are gone', 'wire_stream', quoted($plain), "'
 
 # --- accounts and preflight
 
-$my->sql(q{CREATE USER low@'%' IDENTIFIED BY 'x'; GRANT SELECT ON v.* TO low@'%'; GRANT SELECT (id) ON d.parent TO low@'%'});
+$my->sql(q{CREATE USER low@'%' IDENTIFIED BY 'x'; GRANT SELECT ON v.* TO low@'%'; GRANT SELECT (id) ON d.child TO low@'%'});
 my $low = "host=127.0.0.1 port=$port user=low password=x ssl_mode=disabled";
 my $message = state_is('42501', 'no REPLICATION SLAVE', 'wire_stream', quoted($low), $end, $uuid, 100, 2);
 like($message, qr/GRANT REPLICATION SLAVE/, 'and the hint is the grant');
@@ -355,10 +355,10 @@ like($checks->{'primary_key d.prefix'}, qr/^warning/, 'a key of prefixes');
 like($checks->{'column d.labelled.e'}, qr/^warning/, 'a label that may hide a character');
 ok(!exists $checks->{'cascade d.child'}, 'cascades are logged here') if $my->value('SELECT VERSION()') =~ /^(\d+)\.(\d+)/ && $1 * 100 + $2 >= 906;
 like(preflight($plain, '{d.seen}')->{'table d.seen'}, qr/^error: .*a view/, 'a view');
-$checks = preflight($low, '{v.*,d.parent}');
+$checks = preflight($low, '{v.*,d.child}');
 like($checks->{privilege_replication_slave}, qr/^error: .*fix GRANT REPLICATION SLAVE ON \*\.\* TO 'low'\@'%'; 42501/, 'the missing grant for the stream');
 like($checks->{'privilege_select v'}, qr/^ok/, 'SELECT on one schema');
-like($checks->{'privilege_select d'}, qr/^error: found missing on 1 of 1 tables: parent.*GRANT SELECT ON `d`/, 'columns are not a table');
+like($checks->{'privilege_select d'}, qr/^error: found missing on 1 of 1 tables: child.*GRANT SELECT ON `d`/, 'columns are not a table');
 like($checks->{'privilege_lock_tables v'}, qr/^error: .*GRANT LOCK TABLES ON `v`\.\* TO 'low'\@'%'; 42501/, 'the missing grant for the copy');
 ok(!exists preflight($low, '{v.*}', 'false')->{'privilege_lock_tables v'}, 'which a pipeline without a copy does not need');
 
@@ -410,7 +410,8 @@ is((run_command([ 'bash', '-ec', <<'SH', 'bash', "$certs", $my->dir ]))[0], 0, '
 	cp ca.pem server.pem server.key "$2/certs"
 	chmod -R a+rX "$2/certs"
 SH
-my $inside = CapstanTest::ctl('mysql_inside', $my->dir);
+my (undef, $inside) = run_command([ 'bash', '-c', '. "$1/test/lib/mysql.sh"; mysql_locate; mysql_inside "$2"', 'bash', $CapstanTest::TOP, $my->dir ]);
+chomp $inside;
 $my->restart("--ssl-ca=$inside/certs/ca.pem", "--ssl-cert=$inside/certs/server.pem", "--ssl-key=$inside/certs/server.key");
 $my->sql(q{CREATE USER x509@'%' IDENTIFIED BY 'y' REQUIRE X509});
 
