@@ -26,6 +26,7 @@ use strict;
 use warnings;
 use utf8;
 
+use List::Util ();
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -34,11 +35,11 @@ my $SUM = 200_000;
 
 # new(my =>, pg =>, rows => 40000, writers => 4, pause => 0.01): makes the source, the server in the
 # target, and nothing that runs. rows is the size of the largest table, pause how long a
-# writer rests between two transactions on average.
+# writer rests between two transactions on average, freeze how long what is frozen stays so.
 sub new
 {
 	my ($class, %opt) = @_;
-	my $self = bless { rows => 40_000, writers => 4, pause => 0.01, %opt, struck => [] }, $class;
+	my $self = bless { rows => 40_000, writers => 4, pause => 0.01, freeze => 1.5, %opt, struck => [] }, $class;
 
 	$self->_create_source;
 	$self->{pg}->safe_psql('CREATE EXTENSION capstan');
@@ -88,6 +89,7 @@ USE crash;
 CREATE TABLE seq (n INT PRIMARY KEY);
 INSERT INTO seq WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < 999) SELECT n FROM s;
 CREATE TABLE control (go INT);
+CREATE TABLE elsewhere (x INT);
 INSERT INTO control VALUES (1);
 CREATE TABLE acct_a (id INT PRIMARY KEY, balance BIGINT NOT NULL);
 INSERT INTO acct_a SELECT n, 1000 FROM seq WHERE n < 100;
@@ -171,6 +173,15 @@ BEGIN
   END IF;
   COMMIT;
 END //
+CREATE PROCEDURE noise(me INT)
+BEGIN
+  CREATE TEMPORARY TABLE IF NOT EXISTS scratch (x INT);
+  INSERT INTO scratch VALUES (me);
+  DROP TEMPORARY TABLE scratch;
+  INSERT INTO elsewhere VALUES (me);
+  ANALYZE TABLE elsewhere;
+  IF me = 4 THEN FLUSH BINARY LOGS; END IF;
+END //
 CREATE PROCEDURE churn(me INT, seconds INT)
 BEGIN
   DECLARE r DOUBLE;
@@ -181,7 +192,8 @@ BEGIN
     CASE WHEN r < 0.3 THEN CALL transfer(FLOOR(RAND() * 50));
          WHEN r < 0.6 THEN CALL append(me);
          WHEN r < 0.8 THEN CALL trade(me);
-         WHEN r < 0.995 THEN CALL hand_on();
+         WHEN r < 0.97 THEN CALL hand_on();
+         WHEN r < 0.995 THEN CALL noise(me);
          ELSE CALL large();
     END CASE;
     DO SLEEP(RAND() * 2 * $pause);
@@ -291,16 +303,37 @@ sub _signal_worker
 	return kill($signal, $pids[ rand @pids ]);
 }
 
+# A process that stands still, as in a machine that is paused or swaps.
+sub _freeze
+{
+	my ($self, @pids) = @_;
+
+	return 0 unless @pids;
+	kill('STOP', @pids);
+	sleep($self->{freeze});
+	kill('CONT', @pids);
+	return 1;
+}
+
+# Somebody locks a target table for longer than the workers are willing to wait (capstan.lock_timeout).
+sub _lock_target
+{
+	my ($self) = @_;
+	my ($rc) = $self->{pg}->psql("SET lock_timeout = '5s'; BEGIN; LOCK TABLE crash.orders IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep($self->{freeze}); COMMIT");
+
+	return $rc == 0;
+}
+
 # Ends connections of the pipeline on the source: those of its dump, or one of the others.
 sub _kill_connections
 {
-	my ($self, $where, $how) = @_;
+	my ($self, $where, $how, $all) = @_;
 	my @ids = map { $_->[0] } $self->{my}->query(
 		"SELECT id FROM performance_schema.processlist WHERE user = 'capstan' AND $where");
 
 	return 0 unless @ids;
-	my ($rc) = $self->{my}->try_sql("$how " . $ids[ rand @ids ]);
-	return $rc == 0;
+	my ($rc) = $self->{my}->try_sql(join('; ', map { "$how $_" } $all ? @ids : $ids[ rand @ids ]), options => ['--force']);
+	return $rc == 0 || $all;
 }
 
 my $PIPELINE = qr/capstan pipeline/;
@@ -320,6 +353,18 @@ my %STRIKES = (
 	'cancel pipeline worker' => ['', sub { $_[0]->_signal_worker('INT', $PIPELINE) }],
 	'cancel copy worker' => ['snapshot', sub { $_[0]->_signal_worker('INT', $COPY) }],
 	'kill -9 mysqld' => ['', sub { $_[0]{my}->kill9; sleep(rand 0.7); $_[0]{my}->start_again; 1 }],
+	'smart shutdown' => ['', sub { $_[0]{pg}->restart('smart'); 1 }],
+	'stop and start the pipeline' => ['', sub {
+			$_[0]{pg}->safe_psql(q{SELECT capstan.stop_pipeline('crash')});
+			sleep(rand 0.3);
+			$_[0]{pg}->safe_psql(q{SELECT capstan.start_pipeline('crash')});
+			1;
+		}],
+	'freeze pipeline worker' => ['', sub { $_[0]->_freeze($_[0]{pg}->worker_pids($PIPELINE)) }],
+	'freeze copy worker' => ['snapshot', sub { $_[0]->_freeze((List::Util::shuffle($_[0]{pg}->worker_pids($COPY)))[0] // ()) }],
+	'freeze mysqld' => ['', sub { $_[0]->_freeze($_[0]{my}->pid) }],
+	'lock a target table' => ['', sub { $_[0]->_lock_target }],
+	'KILL all connections' => ['', sub { $_[0]->_kill_connections('true', 'KILL', 1) }],
 	'stop mysqld' => ['', sub { $_[0]{my}->stop; $_[0]{my}->start_again; 1 }],
 	'KILL dump connection' => ['', sub { $_[0]->_kill_connections("command LIKE 'Binlog Dump%'", 'KILL') }],
 	'KILL copy connection' => ['snapshot', sub { $_[0]->_kill_connections("command NOT LIKE 'Binlog Dump%'", 'KILL') }],
@@ -327,7 +372,8 @@ my %STRIKES = (
 );
 
 # After these the same pipeline worker may go on.
-my %HARMLESS = map { $_ => 1 } ('SIGTERM launcher', 'KILL copy connection', 'KILL QUERY copy connection');
+my %HARMLESS = map { $_ => 1 } ('SIGTERM launcher', 'KILL copy connection', 'KILL QUERY copy connection',
+	'freeze pipeline worker', 'freeze copy worker', 'freeze mysqld', 'lock a target table');
 
 sub strikes_for { my ($self, $phase) = @_; grep { $STRIKES{$_}[0] eq '' || $STRIKES{$_}[0] eq $phase } sort keys %STRIKES }
 

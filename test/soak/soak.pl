@@ -1,6 +1,6 @@
 # Kills at random, for as long as asked for; see CrashLoad.pm for the load and the oracles.
 #
-#     soak.pl [--kills 50] [--rows 60000] [--seed N]
+#     soak.pl [--kills 50] [--rows 150000] [--seed N]
 #
 # In cycles: a pipeline over all tables, the old contents of the target given up; five strikes while
 # it copies, five while it streams, each at a random moment; the writers stop; contents and
@@ -19,7 +19,7 @@ use Time::HiRes qw(sleep time);
 use CapstanTest;
 use CrashLoad;
 
-my ($kills, $rows, $seed) = (50, 60_000, int(rand(1e9)));
+my ($kills, $rows, $seed) = (50, 150_000, int(rand(1e9)));
 GetOptions('kills=i' => \$kills, 'rows=i' => \$rows, 'seed=i' => \$seed) or die "usage: soak.pl [--kills N] [--rows N] [--seed N]\n";
 srand($seed);
 $| = 1;
@@ -28,14 +28,23 @@ my $STRIKES_PER_PHASE = 5;
 my $LONGEST_PAUSE = 1.5;
 
 my $my = CapstanTest::MySQL->start;
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'10ms'" });
-my $load = CrashLoad->new(my => $my, pg => $pg, rows => $rows);
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'10ms'", 'capstan.lock_timeout' => "'700ms'" });
+my $load = CrashLoad->new(my => $my, pg => $pg, rows => $rows, freeze => 3);
 my @struck;
 my %figures = (cycles => 0, changes => 0, samples => 0, transactions => 0);
 
 print "# seed $seed, $kills strikes, ", $my->value('SELECT VERSION()'), ', ', $pg->value('SHOW server_version'), "\n";
 while (@struck < $kills)
 {
+	# What changes the way a snapshot takes its locks and the order of what it sees.
+	my ($flush, $order, $isolation, $workers) = (int(rand 2), int(rand 2), int(rand 2), 1 + int(rand 4));
+	$my->sql(($flush ? 'GRANT' : 'REVOKE IF EXISTS') . ' FLUSH_TABLES ON *.* ' . ($flush ? 'TO' : 'FROM') . q{ 'capstan'@'%'});
+	$my->sql("SET PERSIST binlog_order_commits = $order; SET PERSIST transaction_isolation = '"
+		  . ($isolation ? 'READ-COMMITTED' : 'REPEATABLE-READ') . q{'});
+	$pg->safe_psql("ALTER SYSTEM SET capstan.copy_workers = $workers");
+	$pg->reload;
+	printf "cycle %d: %s copy worker(s), FLUSH_TABLES %s, binlog_order_commits %s, writers %s\n", $figures{cycles} + 1, $workers,
+	  $flush ? 'granted' : 'not granted', $order ? 'on' : 'off', $isolation ? 'READ COMMITTED' : 'REPEATABLE READ';
 	$load->start_writers;
 	$load->start_pipeline;
 	for my $phase ('snapshot', 'stream')

@@ -20,7 +20,7 @@ use CapstanTest;
 use CrashLoad;
 
 my $my = CapstanTest::MySQL->start;
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'10ms'" });
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'10ms'", 'capstan.lock_timeout' => "'700ms'" });
 my $seed = srand($ENV{CAPSTAN_SEED} // int(rand(1e9)));
 note("seed $seed");
 
