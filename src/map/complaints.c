@@ -134,7 +134,12 @@ check_labels(Complaints *complaints, const SourceColumn *column, const CharsetCo
 		(void) capstan_charset_to_text(converter, column->labels[i].data, column->labels[i].length, &fault);
 		if (fault != TEXT_OK)
 			capstan_map_complain_source(complaints,
-										"Label %d of column \"%s\" has a zero byte or bytes that are not valid in its character set.",
+										"Label %d of column \"%s\" has a zero byte or bytes that are not valid, or no character, in its character set.",
+										i + 1, column->name);
+		else if (column->in_key &&
+				 capstan_charset_has_second_code(converter, column->labels[i].data, column->labels[i].length))
+			capstan_map_complain_source(complaints,
+										"Label %d of column \"%s\" of the primary key has a character by the second of its two codes, so that two labels could become one. Change the column to utf8mb4 on the source, or leave the table out.",
 										i + 1, column->name);
 	}
 }

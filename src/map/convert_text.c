@@ -2,8 +2,8 @@
  * convert_text.c
  *		Converters of text, ENUM, SET and binary strings.
  *
- * Text arrives in the column's character set and leaves as utf-8; what is not valid in its
- * character set is an error.  Zero bytes, which Postgres' text cannot hold, fall under the
+ * Text arrives in the column's character set and leaves as utf-8; what is not valid, or has no
+ * character, in its character set is an error.  Zero bytes, which Postgres' text cannot hold, fall under the
  * nul_bytes policy; in a key they are always an error, since without them two keys could be one.
  *
  * ENUM and SET come as a number with the labels of their table (VALUE_LABEL) or as the
@@ -75,17 +75,21 @@ static text *
 text_of_bytes(ColumnMap *map, const SourceBytes *bytes)
 {
 	TextFault	fault;
+	const CharsetConverter *charset = column_private(map)->charset;
 	text	   *result;
 
-	result = capstan_charset_to_text(column_private(map)->charset, bytes->data, bytes->length, &fault);
+	result = capstan_charset_to_text(charset, bytes->data, bytes->length, &fault);
 	switch (fault)
 	{
 		case TEXT_OK:
+			if (map->in_key && capstan_charset_has_second_code(charset, bytes->data, bytes->length))
+				capstan_convert_fail(map, "has, in the primary key, a character by the second of its two codes, so that two keys could become one",
+									 "Write the value again on the source by a client of character set utf8mb4, or convert the column to utf8mb4 there.");
 			break;
 		case TEXT_HAS_NUL:
 			return without_nuls(map, result);
 		case TEXT_INVALID:
-			capstan_convert_fail(map, "has bytes that are not valid in the column's character set",
+			capstan_convert_fail(map, "has bytes that are not valid, or no character, in the column's character set",
 								 "Correct the value on the source.");
 		case TEXT_TOO_LONG:
 			capstan_convert_fail(map, TOO_LONG, SHORTEN);

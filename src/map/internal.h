@@ -4,7 +4,7 @@
  *
  *		complaints.c	complaints, and those about the source table alone
  *		typemap.c		which pairs of types there are, the default types
- *		charset.c		bytes of a MySQL character set made utf-8
+ *		charset*.c		bytes of a MySQL character set made utf-8 (see charset.h)
  *		convert_*.c		the converters: SourceValue -> Datum
  *		mapbuild.c		builds a TableMap, converts rows
  *		targetcheck.c	complaints about a target's columns and indexes
@@ -50,6 +50,11 @@ typedef enum TextFault
 extern const CharsetConverter *capstan_charset_converter(const char *charset);
 /* The bytes as utf-8 text in the current memory context; NULL for the last two faults. */
 extern text *capstan_charset_to_text(const CharsetConverter *converter, const char *data, size_t length, TextFault *fault);
+/*
+ * Does a valid text have a character by a code that MySQL itself gives another code?  Texts without one are
+ * equal as utf-8 only if their bytes are equal.
+ */
+extern bool capstan_charset_has_second_code(const CharsetConverter *converter, const char *data, size_t length);
 /* Valid utf-8 without zero bytes? */
 extern bool capstan_charset_is_utf8(const char *data, size_t length);
 

@@ -61,6 +61,18 @@ pg_install_extension()
 	) 8>"$PG_STAGE.lock" || die "building the extension failed"
 }
 
+# Build a module of test/modules and install it into the stage.
+pg_install_module()
+{
+	pg_locate
+	(
+		flock 8
+		unset MAKEFLAGS MFLAGS MAKELEVEL
+		quietly make -s -C "$CAPSTAN_TOP/test/modules/$1" --no-print-directory PG_CONFIG="$PG_CONFIG" \
+			DESTDIR="$PG_STAGE" all install
+	) 8>"$PG_STAGE.lock" || die "building $1 failed"
+}
+
 # pg_create DIR [line of postgresql.conf...]
 pg_create()
 {

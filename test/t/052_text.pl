@@ -155,12 +155,10 @@ $my->sql("CREATE DATABASE refused; USE refused;
 	CREATE TABLE ${long}aa (id INT PRIMARY KEY); CREATE TABLE ${long}ab (id INT PRIMARY KEY);
 	CREATE TABLE c (id INT PRIMARY KEY, ${long}aa INT, ${long}ab INT);
 	CREATE TABLE g (id INT PRIMARY KEY, g GEOMETRY, p POINT SRID 4326); CREATE TABLE w (id INT PRIMARY KEY, v VECTOR(3));
-	CREATE TABLE x (id INT PRIMARY KEY, ctid INT);
-	CREATE TABLE s (id INT PRIMARY KEY, s VARCHAR(50) CHARSET sjis, u VARCHAR(50) CHARSET utf16, x TEXT CHARSET koi8r, e ENUM('é','z') CHARSET ucs2)");
+	CREATE TABLE x (id INT PRIMARY KEY, ctid INT)");
 for my $case (
 	[ "refused.${long}a?", qr/${long}aa and refused\.${long}ab are both/ ], [ "refused.${long}aa", qr/${long}aa" is longer than 63 bytes/ ], [ 'refused.c', qr/"${long}ab".*longer than 63/s ],
-	[ 'refused.g', qr/"g" of type geometry/ ], [ 'refused.g', qr/refused\.g/ ], [ 'refused.w', qr/"v" of type vector/ ], [ 'refused.x', qr/"ctid"/ ],
-	[ 'refused.s', qr/set sjis of column "s".*set utf16 of column "u".*set koi8r of column "x".*set ucs2 of column "e"/s ])
+	[ 'refused.g', qr/"g" of type geometry/ ], [ 'refused.g', qr/refused\.g/ ], [ 'refused.w', qr/"v" of type vector/ ], [ 'refused.x', qr/"ctid"/ ])
 {
 	my ($tables, $says) = @$case;
 	my ($rc, $out, $err) = $pg->psql("SELECT capstan.create_pipeline('no', server => 'source', tables => '{$tables}')");

@@ -22,3 +22,10 @@ CREATE FUNCTION encode_key(spec text, value text) RETURNS bytea LANGUAGE C STRIC
 -- Is the decoded value the one that was encoded?
 CREATE FUNCTION key_survives(spec text, value text) RETURNS bool LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_key_survives';
 CREATE FUNCTION decode_key(spec text, encoded bytea) RETURNS bool LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_decode_key';
+
+-- Codes of `width` bytes, converted one by one; '?' where there is no result.
+CREATE FUNCTION charset_codes(charset text, codes bytea, width int) RETURNS bytea LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_charset_codes';
+-- NULL where there is no result.
+CREATE FUNCTION charset_text(charset text, bytes bytea) RETURNS bytea LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_charset_text';
+CREATE FUNCTION charset_second(charset text, bytes bytea) RETURNS bool LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_charset_second';
+CREATE FUNCTION charset_time(charset text, bytes bytea, times int) RETURNS float8 LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_charset_time';

@@ -16,7 +16,8 @@ my $installed = $ENV{CAPSTAN_INSTALLED};
 # start(name => 'pg', conf => { name => value }, database => 'postgres'): a new cluster,
 # running and answering, with the extension of this tree in shared_preload_libraries. Values
 # of conf are written as they are, so quote what needs it. It does without fsync, since
-# what the tests kill is processes and not the machine.
+# what the tests kill is processes and not the machine. modules => ['map_test']: these of test/modules
+# are built and installed, too.
 sub start
 {
 	my ($class, %opt) = @_;
@@ -28,6 +29,7 @@ sub start
 		CapstanTest::ctl('pg_install_extension');
 		$installed = 1;
 	}
+	CapstanTest::ctl('pg_install_module', $_) for @{ $opt{modules} // [] };
 	$self->{dir} = CapstanTest::ctl('pg_new', $opt{name} // 'pg',
 		map { "$_ = $conf{$_}" } sort keys %conf);
 	CapstanTest::register($self);

@@ -126,7 +126,7 @@ SELECT complaints('e enum(''a'',''c''); s set('''',''b'')', 'en');
 -- The source's own: names, character sets, labels.
 SELECT source_complaints('`xmin` int; `' || repeat('n', 63) || '` int; `' || repeat('n', 64) || '` int; `' || repeat('é', 32) || '` int');
 SELECT source_complaints('`' || repeat('é', 31) || 'aa` int; `' || repeat('é', 31) || 'ab` int; `' || repeat('é', 31) || 'a` int');
-SELECT source_complaints('a varchar(5) collate=gbk_chinese_ci; b text collate=9999; c enum(x''ff''); d enum(x''00'')');
+SELECT source_complaints('a varchar(5) collate=gbk_chinese_ci; b text collate=9999; c enum(x''ff''); d enum(x''00''); e enum(x''d6d0'',x''d6'') collate=gbk_bin');
 SELECT source_complaints('e enum('''',''a'') key; s set(''b'','''') key; f enum('''',''a'')');
 SELECT source_complaints('@nonames; a int');
 SELECT source_complaints(string_agg('c' || g || ' int', ';')) FROM generate_series(1, 1601) g;
