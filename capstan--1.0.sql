@@ -161,6 +161,7 @@ CREATE TABLE capstan.pipeline_table (
     key_ordered         boolean NOT NULL,
     key_pageable        boolean NOT NULL,
     definition          text NOT NULL,
+    defaults            bytea,
     state               text NOT NULL CHECK (state IN ('pending', 'copying', 'streaming')),
     generation          integer NOT NULL DEFAULT 1,
     rows_estimate       bigint,
@@ -186,6 +187,7 @@ CREATE TABLE capstan.pipeline_table (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE capstan.pipeline_table IS 'captured tables of each pipeline: target, key, copy state, counters';
 COMMENT ON COLUMN capstan.pipeline_table.definition IS 'what the source table looked like when it was captured; compared with every table map of the stream';
+COMMENT ON COLUMN capstan.pipeline_table.defaults IS 'what row images without a column imply for it (binlog_row_image = MINIMAL); noted at the first start';
 COMMENT ON COLUMN capstan.pipeline_table.key_ordered IS 'the key sorts alike on both sides: changes beyond the copied ranges are left to their range';
 
 CREATE TABLE capstan.copied_range (

@@ -39,6 +39,7 @@ typedef struct ApplyTable
 	SPIPlanPtr	update;			/* by key, other columns; NULL if there are none */
 	SPIPlanPtr	delete;			/* by key */
 	SPIPlanPtr	select;			/* all mapped columns by key */
+	List	   *partial_plans;	/* of PartialPlan (partialchange.c): UPDATEs of some columns */
 	Datum	   *values;			/* scratch of one row, by attribute number */
 	bool	   *isnull;
 	Datum	   *arguments;		/* scratch of one statement, by mapped column */
@@ -77,6 +78,12 @@ extern void capstan_apply_set_ranges(ApplyTable *table, List *ranges);
  * after each change.
  */
 extern void capstan_apply_change(ApplyTable *table, const SourceChange *change);
+
+/*
+ * The same for images in which columns are absent (binlog_row_image MINIMAL, NOBLOB).
+ * Raises CAPSTAN_ERRCODE_ROW_IMAGE when what is absent is needed.
+ */
+extern void capstan_apply_partial_change(ApplyTable *table, const SourceChange *change);
 
 /* Adds the table's counters to its catalog row and zeroes them; the first act of a policy makes a warning. */
 extern void capstan_apply_flush_counters(ApplyTable *table, const char *pipeline);

@@ -66,9 +66,8 @@ apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected)
 	return SPI_processed;
 }
 
-/* Is the row's key in a copied range (or the table copied as a whole, or without a gate)? */
-static bool
-passes_gate(ApplyTable *table, const SourceValue *row)
+bool
+apply_passes_gate(ApplyTable *table, const SourceValue *row)
 {
 	TableMap   *map = table->map;
 
@@ -119,9 +118,8 @@ same_key(TableMap *map, const SourceValue *a, const SourceValue *b)
 	return true;
 }
 
-/* Surprises count where the target is known to be exact. */
-static bool
-is_exact(ApplyTable *table)
+bool
+apply_is_exact(ApplyTable *table)
 {
 	return table->copied || table->info->key_ordered;
 }
@@ -134,7 +132,7 @@ put_row(ApplyTable *table, bool expect_existing)
 	{
 		if (apply_execute(table, table->insert, SPI_OK_INSERT) > 0)
 			return;
-		if (is_exact(table))
+		if (apply_is_exact(table))
 			table->counters.existing++;
 		if (table->update != NULL)
 			(void) apply_execute(table, table->update, SPI_OK_UPDATE);
@@ -142,7 +140,7 @@ put_row(ApplyTable *table, bool expect_existing)
 	}
 	if (table->update != NULL && apply_execute(table, table->update, SPI_OK_UPDATE) > 0)
 		return;
-	if (apply_execute(table, table->insert, SPI_OK_INSERT) > 0 && is_exact(table))
+	if (apply_execute(table, table->insert, SPI_OK_INSERT) > 0 && apply_is_exact(table))
 		table->counters.missing++;
 }
 
@@ -150,7 +148,7 @@ static void
 delete_row(ApplyTable *table, const SourceValue *row)
 {
 	apply_set_key(table, row);
-	if (apply_execute(table, table->delete, SPI_OK_DELETE) == 0 && is_exact(table))
+	if (apply_execute(table, table->delete, SPI_OK_DELETE) == 0 && apply_is_exact(table))
 		table->counters.missing++;
 }
 
@@ -158,8 +156,8 @@ void
 capstan_apply_change(ApplyTable *table, const SourceChange *change)
 {
 	TableOwnerContext owner;
-	bool		before_passes = change->before != NULL && passes_gate(table, change->before);
-	bool		after_passes = change->after != NULL && passes_gate(table, change->after);
+	bool		before_passes = change->before != NULL && apply_passes_gate(table, change->before);
+	bool		after_passes = change->after != NULL && apply_passes_gate(table, change->after);
 
 	if (!before_passes && !after_passes)
 		return;

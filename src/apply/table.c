@@ -67,6 +67,8 @@ capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPol
 	table->info->source_table = pstrdup(info->source_table);
 	table->info->definition = pstrdup(info->definition);
 	table->info->state = pstrdup(info->state);
+	if (info->defaults != NULL)
+		table->info->defaults = DatumGetByteaPCopy(PointerGetDatum(info->defaults));
 	table->pipeline_owner = pipeline_owner;
 	table->policies = policies;
 	table->copied = strcmp(info->state, "streaming") == 0;
@@ -103,8 +105,8 @@ check_owner(ApplyTable *table)
 						 quote_identifier(GetUserNameFromId(table->pipeline_owner, true)))));
 }
 
-static SPIPlanPtr
-keep_plan(const char *sql, int nargs, Oid *types)
+SPIPlanPtr
+apply_keep_plan(const char *sql, int nargs, Oid *types)
 {
 	SPIPlanPtr	plan = SPI_prepare(sql, nargs, types);
 
@@ -162,12 +164,12 @@ make_plans(ApplyTable *table, Relation relation)
 	}
 	append_key_condition(&key, map, relation);
 
-	table->insert = keep_plan(psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) ON CONFLICT (%s) DO NOTHING",
+	table->insert = apply_keep_plan(psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) ON CONFLICT (%s) DO NOTHING",
 									   name, insert.data, sql.data, conflict.data), map->ncolumns, types);
 	table->update = nset == 0 ? NULL :
-		keep_plan(psprintf("UPDATE %s SET %s%s", name, update.data, key.data), map->ncolumns, types);
-	table->delete = keep_plan(psprintf("DELETE FROM %s%s", name, key.data), map->ncolumns, types);
-	table->select = keep_plan(psprintf("SELECT %s FROM %s%s", insert.data, name, key.data), map->ncolumns, types);
+		apply_keep_plan(psprintf("UPDATE %s SET %s%s", name, update.data, key.data), map->ncolumns, types);
+	table->delete = apply_keep_plan(psprintf("DELETE FROM %s%s", name, key.data), map->ncolumns, types);
+	table->select = apply_keep_plan(psprintf("SELECT %s FROM %s%s", insert.data, name, key.data), map->ncolumns, types);
 }
 
 static void
@@ -198,6 +200,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	drop_plan(&table->update);
 	drop_plan(&table->delete);
 	drop_plan(&table->select);
+	apply_drop_partial_plans(table);
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
 	make_plans(table, relation);
@@ -219,6 +222,7 @@ capstan_apply_table_free(ApplyTable *table)
 	drop_plan(&table->update);
 	drop_plan(&table->delete);
 	drop_plan(&table->select);
+	apply_drop_partial_plans(table);
 	MemoryContextDelete(table->context);
 }
 

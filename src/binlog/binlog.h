@@ -157,7 +157,7 @@ typedef enum BinlogNext
 /*
  * The next row change of the BINLOG_ROWS event just decoded.  Values not in the row image
  * are VALUE_ABSENT.  In a partial JSON update, differences are applied to the document of the before image; if
- * that image does not have it (full_image is false then), the after value is VALUE_ABSENT too.
+ * that image does not have it (full_image is false then), the after value is VALUE_UNKNOWN.
  */
 extern BinlogNext capstan_binlog_next_change(BinlogDecoder *decoder, SourceChange *change, CapstanError *error);
 

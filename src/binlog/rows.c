@@ -178,7 +178,7 @@ decode_differences(RowsCursor *rows, int column, SourceValue *value, CapstanErro
 		return false;
 	if (rows->before[column].kind == VALUE_ABSENT)
 	{
-		value->kind = VALUE_ABSENT;
+		value->kind = VALUE_UNKNOWN;
 		return true;
 	}
 	if (document->data == NULL)

@@ -157,6 +157,8 @@ capstan_map_same_value(const SourceValue *a, const SourceValue *b)
 		case VALUE_NULL:
 		case VALUE_ABSENT:
 			return true;
+		case VALUE_UNKNOWN:
+			return false;
 		case VALUE_INT:
 		case VALUE_TIMESTAMP:
 		case VALUE_TIME:

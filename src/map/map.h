@@ -120,4 +120,8 @@ extern bool capstan_map_same_value(const SourceValue *a, const SourceValue *b);
 extern bytea *capstan_map_encode_key(const SourceColumn *column, const SourceValue *value);
 extern void capstan_map_decode_key(const SourceColumn *column, bytea *encoded, SourceValue *value);
 
+/* All values of a row as bytes, for the catalog; read back, bytes point into the input. */
+extern bytea *capstan_map_encode_row(const SourceValue *values, int nvalues);
+extern SourceValue *capstan_map_decode_row(const bytea *encoded, int nvalues);
+
 #endif

@@ -57,6 +57,7 @@ typedef struct PipelineTable
 	bool		key_ordered;
 	bool		key_pageable;
 	char	   *definition;
+	bytea	   *defaults;		/* capstan_map_encode_row; NULL: not noted */
 	char	   *state;			/* 'pending', 'copying', 'streaming' */
 	int			generation;
 	int64		rows_estimate;
@@ -64,6 +65,8 @@ typedef struct PipelineTable
 } PipelineTable;
 
 extern List *capstan_meta_tables(int64 pipeline_id);	/* by id */
+
+extern void capstan_meta_set_defaults(int64 table_id, bytea *defaults);
 
 /* Figures to be added to a table's row. */
 typedef struct TableCounters

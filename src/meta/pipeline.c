@@ -132,7 +132,7 @@ capstan_meta_tables(int64 pipeline_id)
 
 	capstan_meta_enter(&identity);
 	meta_execute("SELECT id, source_schema, source_table, target::oid, key_ordered, key_pageable, "
-				 "definition, state, generation, rows_estimate, bytes_estimate "
+				 "definition, state, generation, rows_estimate, bytes_estimate, defaults "
 				 "FROM capstan.pipeline_table WHERE pipeline_id = $1 ORDER BY id",
 				 1, types, values, NULL, SPI_OK_SELECT);
 	for (uint64 i = 0; i < SPI_processed; i++)
@@ -141,6 +141,7 @@ capstan_meta_tables(int64 pipeline_id)
 		TupleDesc	desc = SPI_tuptable->tupdesc;
 		PipelineTable *table = MemoryContextAllocZero(caller, sizeof(PipelineTable));
 		MemoryContext spi;
+		Datum		defaults;
 		bool		isnull;
 
 		table->id = meta_get_int64(tuple, desc, 1, 0);
@@ -154,6 +155,14 @@ capstan_meta_tables(int64 pipeline_id)
 		table->generation = DatumGetInt32(SPI_getbinval(tuple, desc, 9, &isnull));
 		table->rows_estimate = meta_get_int64(tuple, desc, 10, -1);
 		table->bytes_estimate = meta_get_int64(tuple, desc, 11, -1);
+		defaults = SPI_getbinval(tuple, desc, 12, &isnull);
+		if (!isnull)
+		{
+			bytea	   *stored = DatumGetByteaP(defaults);
+
+			table->defaults = MemoryContextAlloc(caller, VARSIZE(stored));
+			memcpy(table->defaults, stored, VARSIZE(stored));
+		}
 
 		spi = MemoryContextSwitchTo(caller);
 		tables = lappend(tables, table);
@@ -212,5 +221,17 @@ capstan_meta_set_table_state(int64 table_id, const char *state)
 				 "copy_finished_at = CASE WHEN $2 = 'streaming' THEN pg_catalog.clock_timestamp() END "
 				 "WHERE id = $1 AND state <> $2",
 				 2, types, values, NULL, SPI_OK_UPDATE);
+	capstan_meta_leave(&identity);
+}
+
+void
+capstan_meta_set_defaults(int64 table_id, bytea *defaults)
+{
+	MetaIdentity identity;
+	Oid			types[2] = {INT8OID, BYTEAOID};
+	Datum		values[2] = {Int64GetDatum(table_id), PointerGetDatum(defaults)};
+
+	capstan_meta_enter(&identity);
+	meta_execute("UPDATE capstan.pipeline_table SET defaults = $2 WHERE id = $1", 2, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }

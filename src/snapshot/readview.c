@@ -17,6 +17,13 @@
 #include "snapshot/readview.h"
 
 #define MYSQL_TABLE_DEFINITION_CHANGED 1412
+#define MYSQL_QUERY_TIMEOUT 3024
+
+/*
+ * A touch waits no longer than this for the table's metadata: an ALTER that queues before it, and behind a view of ours, would
+ * hold back every writer for as long as we wait.
+ */
+#define TOUCH_BOUND_MS 400
 
 void
 capstan_readview_open(SourceConn *conn)
@@ -32,15 +39,21 @@ capstan_readview_open(SourceConn *conn)
 }
 
 bool
-capstan_readview_touch(SourceConn *conn, const char *quoted_name)
+capstan_readview_touch(SourceConn *conn, const char *quoted_name, bool locked)
 {
 	SourceResult *result;
 	char	   *message;
-	unsigned int code = capstan_wire_try_query(conn, psprintf("SELECT 1 FROM %s LIMIT 0", quoted_name), &result, &message);
+	unsigned int code;
 
+	/*
+	 * Under the lock nothing can have changed since the view was opened, and no row need be read.  Without it only reading a
+	 * row (or finding none) makes the server compare the table with the view: LIMIT 0 never raises 1412.
+	 */
+	code = capstan_wire_try_query(conn, psprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */ 1 FROM %s LIMIT %d",
+												 TOUCH_BOUND_MS, quoted_name, locked ? 0 : 1), &result, &message);
 	if (code == 0)
 		return true;
-	if (code != MYSQL_TABLE_DEFINITION_CHANGED)
+	if (code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
 				 errmsg("table %s cannot be read from the source: %s", quoted_name, message)));

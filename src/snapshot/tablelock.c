@@ -20,8 +20,7 @@
 /* Where neither FLUSH nor WRITE is possible READ is all there is; it may wait longer. */
 #define READ_ONLY_BOUND_MS 10000
 #define STRONG_FIRST_BOUND_MS 100
-/* A try that failed is followed by a pause this many times as long, for the writers. */
-#define PAUSE_FACTOR 2
+/* A try that failed is followed by a pause for the writers, at least this one. */
 #define PAUSE_LEAST_MS 20
 /* Seconds until the server ends an idle lock connection: a half-open one cannot block writers for longer. */
 #define LOCK_WAIT_TIMEOUT_S 5
@@ -97,21 +96,17 @@ capstan_tablelock_close(TableLock *lock)
 }
 
 static char *
-lock_statement(TableLockKind kind, char **names, int nnames)
+lock_statement(TableLockKind kind, const char *name)
 {
-	StringInfoData sql;
-
-	initStringInfo(&sql);
-	appendStringInfoString(&sql, kind == TABLE_LOCK_FLUSH ? "FLUSH TABLES " : "LOCK TABLES ");
-	for (int i = 0; i < nnames; i++)
+	switch (kind)
 	{
-		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "", names[i]);
-		if (kind != TABLE_LOCK_FLUSH)
-			appendStringInfoString(&sql, kind == TABLE_LOCK_READ ? " READ" : " WRITE");
+		case TABLE_LOCK_FLUSH:
+			return psprintf("FLUSH TABLES %s WITH READ LOCK", name);
+		case TABLE_LOCK_WRITE:
+			return psprintf("LOCK TABLES %s WRITE", name);
+		default:
+			return psprintf("LOCK TABLES %s READ", name);
 	}
-	if (kind == TABLE_LOCK_FLUSH)
-		appendStringInfoString(&sql, " WITH READ LOCK");
-	return sql.data;
 }
 
 /* Waits for A's answer; false: not within the bound. */
@@ -136,14 +131,14 @@ answer_within(TableLock *lock, int64 deadline_us)
 
 /* One try of one rung: 0 when granted, else MySQL's error number. */
 static unsigned int
-try_lock(TableLock *lock, TableLockKind kind, char **names, int nnames, long bound_ms)
+try_lock(TableLock *lock, TableLockKind kind, const char *name, long bound_ms)
 {
 	int64		start = now_us();
 	unsigned int code;
 	int64		waited;
 	bool		killed = false;
 
-	capstan_wire_send(lock->conn, lock_statement(kind, names, nnames));
+	capstan_wire_send(lock->conn, lock_statement(kind, name));
 	if (!answer_within(lock, start + bound_ms * 1000))
 	{
 		(void) capstan_wire_try_exec(lock->helper,
@@ -165,7 +160,7 @@ try_lock(TableLock *lock, TableLockKind kind, char **names, int nnames, long bou
 		lock->held = kind;
 		lock->granted_at_us = now_us();
 	}
-	else if (kind == TABLE_LOCK_FLUSH || nnames > 1)
+	else if (kind == TABLE_LOCK_FLUSH)
 		capstan_wire_exec(lock->conn, "UNLOCK TABLES");
 	return code;
 }
@@ -212,8 +207,15 @@ strongest(const TableLock *lock)
 	return lock->flush_allowed ? TABLE_LOCK_FLUSH : lock->write_allowed ? TABLE_LOCK_WRITE : TABLE_LOCK_READ;
 }
 
+/* Twice as long as the try on average, at random, so as not to move in step with the writers' transactions. */
+static long
+pause_after(long tried_ms)
+{
+	return tried_ms + (long) (2.0 * tried_ms * random() / (double) RAND_MAX);
+}
+
 bool
-capstan_tablelock_acquire(TableLock *lock, char **names, int nnames, int max_wait_ms, int budget_ms)
+capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, int budget_ms)
 {
 	int64		deadline = now_us() + (int64) budget_ms * 1000;
 	long		strong_bound = Min(STRONG_FIRST_BOUND_MS, max_wait_ms);
@@ -234,7 +236,7 @@ capstan_tablelock_acquire(TableLock *lock, char **names, int nnames, int max_wai
 		bool		only_read = kind == TABLE_LOCK_READ && lock->tries >= READ_TRIES;
 		long		bound = only_read ? READ_ONLY_BOUND_MS : kind == TABLE_LOCK_READ ? READ_BOUND_MS : strong_bound;
 		int64		start = now_us();
-		unsigned int code = try_lock(lock, kind, names, nnames, bound);
+		unsigned int code = try_lock(lock, kind, name, bound);
 
 		if (code == 0)
 			return true;
@@ -243,7 +245,7 @@ capstan_tablelock_acquire(TableLock *lock, char **names, int nnames, int max_wai
 			return false;
 		if (kind == strongest(lock) && kind != TABLE_LOCK_READ)
 			strong_bound = Min(strong_bound * 2, max_wait_ms);
-		pause_ms(Max(PAUSE_LEAST_MS, kind == TABLE_LOCK_READ ? 0 : PAUSE_FACTOR * (long) ((now_us() - start) / 1000)));
+		pause_ms(Max(PAUSE_LEAST_MS, kind == TABLE_LOCK_READ ? 0 : pause_after((long) ((now_us() - start) / 1000))));
 	}
 }
 

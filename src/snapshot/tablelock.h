@@ -16,6 +16,9 @@
  * themselves for longer than the try took.
  *
  * None of the statements makes a GTID.
+ *
+ * One table at a time: a lock on several waits for one while it holds another, and a transaction that has them the other
+ * way round is what MySQL then ends (error 1213), not us.
  */
 #ifndef CAPSTAN_TABLELOCK_H
 #define CAPSTAN_TABLELOCK_H
@@ -52,11 +55,11 @@ extern TableLock *capstan_tablelock_create(const SourceOptions *options);
 extern void capstan_tablelock_close(TableLock *lock);
 
 /*
- * Climbs the ladder until the lock is had or budget_ms is over (false).  names: ready-quoted
- * `schema`.`table`, all locked by one statement.  Raises 42501 with the GRANT when LOCK TABLES is not granted, 42P01 when
+ * Climbs the ladder until the lock is had or budget_ms is over (false).  name: ready-quoted
+ * `schema`.`table`.  Raises 42501 with the GRANT when LOCK TABLES is not granted, 42P01 when
  * a table is gone.
  */
-extern bool capstan_tablelock_acquire(TableLock *lock, char **names, int nnames, int max_wait_ms, int budget_ms);
+extern bool capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, int budget_ms);
 
 /* Returns how long the lock was held, microseconds. */
 extern int64 capstan_tablelock_release(TableLock *lock);

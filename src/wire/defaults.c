@@ -13,6 +13,7 @@
 
 #include "lib/stringinfo.h"
 
+#include "base/collation.h"
 #include "wire/internal.h"
 
 /*
@@ -98,6 +99,187 @@ implicit_default(const SourceColumn *column)
 	return value;
 }
 
+/* "0x6162" or "b'101'" as information_schema shows binary and BIT defaults: bytes, right-aligned in `length` if that is given. */
+static bool
+parse_binary(const char *text, size_t length, SourceValue *value)
+{
+	size_t		n = strlen(text);
+	char	   *bytes;
+
+	if (strncmp(text, "0x", 2) == 0 && n % 2 == 0)
+	{
+		size_t		given = (n - 2) / 2;
+
+		bytes = palloc0(Max(length, given) + 1);
+		for (size_t i = 0; i < given; i++)
+		{
+			unsigned int byte;
+
+			if (sscanf(text + 2 + 2 * i, "%2x", &byte) != 1)
+				return false;
+			bytes[i] = (char) byte;
+		}
+		value->u.bytes.length = Max(length, given);
+	}
+	else if (strncmp(text, "b'", 2) == 0 && n >= 3 && text[n - 1] == '\'')
+	{
+		bytes = palloc0(length + 1);
+		for (size_t i = 0; i < n - 3; i++)
+		{
+			size_t		bit = n - 4 - i;
+
+			if ((text[2 + bit] != '0' && text[2 + bit] != '1') || i / 8 >= length)
+				return false;
+			if (text[2 + bit] == '1')
+				bytes[length - 1 - i / 8] |= 1 << (i % 8);
+		}
+		value->u.bytes.length = length;
+	}
+	else
+		return false;
+	value->u.bytes.data = bytes;
+	return true;
+}
+
+/*
+ * The constant default of a column that is NOT NULL, which DEFAULT() does not tell for a row that is not there: from the text
+ * in information_schema, given in the column's character set.  ABSENT where that text is not exact or not known.
+ */
+static SourceValue
+parse_default(const SourceColumn *column, const char *text)
+{
+	SourceValue value;
+	unsigned int year = 0,
+				month,
+				day,
+				hour = 0,
+				minute = 0,
+				second = 0;
+	int			read = 0;
+	char	   *end = NULL;
+	bool		good = false;
+
+	memset(&value, 0, sizeof(value));
+	errno = 0;
+	switch (column->type)
+	{
+		case SOURCE_TINYINT:
+		case SOURCE_SMALLINT:
+		case SOURCE_MEDIUMINT:
+		case SOURCE_INT:
+		case SOURCE_BIGINT:
+		case SOURCE_YEAR:
+			value.kind = column->is_unsigned && column->type != SOURCE_YEAR ? VALUE_UINT : VALUE_INT;
+			if (value.kind == VALUE_UINT)
+				value.u.uinteger = strtoull(text, &end, 10);
+			else
+				value.u.integer = strtoll(text, &end, 10);
+			good = errno == 0 && end != text && *end == '\0';
+			break;
+		case SOURCE_DECIMAL:
+			value.kind = VALUE_DECIMAL;
+			good = strspn(text, "-0123456789.") == strlen(text) && text[0] != '\0';
+			value.u.bytes.data = pstrdup(text);
+			value.u.bytes.length = strlen(text);
+			break;
+		case SOURCE_DOUBLE:
+			value.kind = VALUE_DOUBLE;
+			value.u.real64 = strtod(text, &end);
+			good = end != text && *end == '\0';
+			break;
+		case SOURCE_BIT:
+			value.kind = VALUE_BITS;
+			good = parse_binary(text, (column->precision + 7) / 8, &value);
+			break;
+		case SOURCE_BINARY:
+			value.kind = VALUE_BYTES;
+			good = parse_binary(text, column->octets, &value);
+			break;
+		case SOURCE_VARBINARY:
+			value.kind = VALUE_BYTES;
+			good = parse_binary(text, 0, &value);
+			break;
+		case SOURCE_CHAR:
+		case SOURCE_VARCHAR:
+		case SOURCE_ENUM:
+		case SOURCE_SET:
+			value.kind = VALUE_BYTES;
+			value.u.bytes.data = pstrdup(text);
+			value.u.bytes.length = strlen(text);
+			good = true;
+			break;
+		case SOURCE_DATE:
+		case SOURCE_DATETIME:
+			value.kind = VALUE_DATETIME;
+			good = sscanf(text, "%4u-%2u-%2u%n %2u:%2u:%2u%n", &year, &month, &day, &read, &hour, &minute, &second, &read) >= 3;
+			value.u.datetime.year = year;
+			value.u.datetime.month = good ? month : 0;
+			value.u.datetime.day = good ? day : 0;
+			value.u.datetime.hour = hour;
+			value.u.datetime.minute = minute;
+			value.u.datetime.second = second;
+			if (good && text[read] == '.')
+			{
+				char		fraction[7] = "000000";
+				size_t		digits = strspn(text + read + 1, "0123456789");
+
+				memcpy(fraction, text + read + 1, Min(digits, 6));
+				value.u.datetime.microsecond = atoi(fraction);
+				read += 1 + (int) digits;
+			}
+			good = good && text[read] == '\0';
+			break;
+		default:
+			break;
+	}
+	if (!good)
+		value.kind = VALUE_ABSENT;
+	return value;
+}
+
+/* For the columns that are NOT NULL and have a constant default: one query. */
+static void
+ask_for_texts(SourceConn *conn, const SourceTable *table, SourceValue *defaults)
+{
+	StringInfoData sql;
+	SourceResult *texts;
+	int			n = 0;
+
+	initStringInfo(&sql);
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const SourceColumn *column = &table->columns[i];
+		const char *charset = column->collation == 0 ? NULL : capstan_collation_charset(column->collation);
+
+		if (column->nullable || !column->constant_default)
+			continue;
+		appendStringInfo(&sql, "%sHEX(CONVERT((SELECT COLUMN_DEFAULT FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s "
+						 "AND TABLE_NAME = %s AND COLUMN_NAME = %s) USING %s))", n++ > 0 ? ", " : "SELECT ",
+						 capstan_wire_quote_literal(table->schema_name), capstan_wire_quote_literal(table->table_name),
+						 capstan_wire_quote_literal(column->name),
+						 charset == NULL || strcmp(charset, "binary") == 0 ? "utf8mb4" : charset);
+	}
+	if (n == 0)
+		return;
+	texts = capstan_wire_query(conn, sql.data);
+	n = 0;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const SourceColumn *column = &table->columns[i];
+		const char *hex;
+		SourceValue bytes;
+
+		if (column->nullable || !column->constant_default)
+			continue;
+		hex = texts->rows[0][n++];
+		memset(&bytes, 0, sizeof(bytes));
+		if (hex == NULL || !parse_binary(psprintf("0x%s", hex), 0, &bytes) || memchr(bytes.u.bytes.data, '\0', bytes.u.bytes.length) != NULL)
+			defaults[i].kind = VALUE_ABSENT;
+		else
+			defaults[i] = parse_default(column, bytes.u.bytes.data);
+	}
+}
+
 /* Out of the cursor's buffers into the current context. */
 static SourceValue
 keep_value(const SourceValue *value)
@@ -136,6 +318,8 @@ capstan_wire_column_defaults(SourceConn *conn, const SourceTable *table)
 
 		if (column->server_fills)
 			defaults[i].kind = VALUE_ABSENT;
+		else if (column->constant_default && !column->nullable)
+			defaults[i].kind = VALUE_ABSENT;	/* see ask_for_texts */
 		else if (column->constant_default)
 		{
 			appendStringInfo(&sql, "%sDEFAULT(%s)", n > 0 ? ", " : "SELECT ", capstan_wire_quote_identifier(column->name));
@@ -147,10 +331,11 @@ capstan_wire_column_defaults(SourceConn *conn, const SourceTable *table)
 		else
 			defaults[i] = implicit_default(column);
 	}
+	ask_for_texts(conn, table, defaults);
 	if (n == 0)
 		return defaults;
 
-	/* a row that is not there still has its defaults */
+	/* a row that is not there still has its defaults, those that may be NULL */
 	appendStringInfo(&sql, " FROM %s.%s RIGHT JOIN (SELECT 1 AS one) AS one ON FALSE",
 					 capstan_wire_quote_identifier(table->schema_name), capstan_wire_quote_identifier(table->table_name));
 	cursor = capstan_wire_open_cursor(conn, sql.data, asked, n);

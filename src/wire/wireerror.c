@@ -112,6 +112,10 @@ capstan_wire_sqlstate(unsigned int number, const char *message)
 		case WIRE_ER_LOCK_DEADLOCK:
 			return ERRCODE_T_R_DEADLOCK_DETECTED;
 
+			/* A view older than the table's definition: a new one will do, if the change was harmless. */
+		case WIRE_ER_TABLE_DEF_CHANGED:
+			return ERRCODE_T_R_SERIALIZATION_FAILURE;
+
 		case WIRE_ER_CON_COUNT:
 		case WIRE_ER_TOO_MANY_USER_CONNECTIONS:
 		case WIRE_ER_USER_LIMIT_REACHED:

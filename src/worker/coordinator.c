@@ -3,7 +3,7 @@
  *		Copy worker 0: plans snapshot rounds, takes the lock, reads G, lets the views be
  *		opened, and copies like the others.
  *
- *	 plan			ranges of one large table, or several small tables, into copied_range
+ *	 plan			ranges of one table, up to one for each copy worker, into copied_range
  *	 PREPARE		wait until every copy worker is READY
  *	 lock			tablelock.c; then on the lock's connection G := @@GLOBAL.gtid_executed
  *	 OPEN_VIEWS		wait until every view is open; unlock
@@ -27,11 +27,6 @@
 #include "snapshot/readview.h"
 #include "worker/copyworker.h"
 
-/* Tables below both share a round. */
-#define SMALL_ROWS 5000
-#define SMALL_BYTES (1024 * 1024)
-#define SMALL_TABLES_PER_ROUND 100
-
 /* Rows of a range: the first guess for a table, and the least; the most is capstan.max_range_rows, which wins. */
 #define FIRST_RANGE_BYTES (8 * 1024 * 1024)
 #define LEAST_RANGE_ROWS 500
@@ -41,6 +36,8 @@
 /* The lock is held no longer than this for views to be opened. */
 #define VIEWS_TIMEOUT_MS 500
 #define READY_TIMEOUT_MS 60000
+/* A touch is bounded (readview.c); more than that means that a copy worker is in trouble. */
+#define TOUCH_TIMEOUT_MS 2000
 #define POLL_MS 1000
 
 /* Time for one climb of the lock ladder; after that a warning incident and a longer pause. */
@@ -50,8 +47,8 @@
 typedef struct RoundPlan
 {
 	List	   *ranges;			/* of CopyRange */
-	List	   *names;			/* quoted names of the tables to lock */
-	PipelineTable *large;		/* the one table, if it is one with pages */
+	PipelineTable *table;
+	char	   *name;			/* quoted, for the lock */
 } RoundPlan;
 
 static void
@@ -125,13 +122,6 @@ wait_for_others(CopyRun *run, CopyWorkerStep step, int timeout_ms)
  * Planning
  * --------------------------------------------------------------------- */
 
-static bool
-is_small(const PipelineTable *table)
-{
-	return table->rows_estimate >= 0 && table->rows_estimate <= Min(SMALL_ROWS, capstan_max_range_rows) &&
-		table->bytes_estimate <= SMALL_BYTES;
-}
-
 static void
 add_range(CopyRun *run, RoundPlan *plan, const PipelineTable *table, int64 seq, bytea **low, bytea **high, int nkey)
 {
@@ -145,12 +135,6 @@ add_range(CopyRun *run, RoundPlan *plan, const PipelineTable *table, int64 seq, 
 	range->nkey = nkey;
 	range->worker = list_length(plan->ranges) % run->slot->ncopy;
 	plan->ranges = lappend(plan->ranges, range);
-}
-
-static void
-add_name(RoundPlan *plan, const PipelineTable *table)
-{
-	plan->names = lappend(plan->names, capstan_quoted_table(table->source_schema, table->source_table));
 }
 
 /* The key of the n-th row after low; NULL if fewer are left. */
@@ -214,7 +198,7 @@ learn_range_rows(CopyRun *run)
 
 /* Ranges of one table: those planned before a crash, then new ones, up to one for each worker. */
 static void
-plan_large(CopyRun *run, RoundPlan *plan, PipelineTable *table)
+plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 {
 	List	   *ranges = capstan_meta_ranges(table->id, table->generation);
 	bytea	  **low = NULL;
@@ -225,8 +209,8 @@ plan_large(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 	SourceTable *source;
 	int64		rows;
 
-	plan->large = table;
-	add_name(plan, table);
+	plan->table = table;
+	plan->name = capstan_quoted_table(table->source_schema, table->source_table);
 	foreach(cell, ranges)
 	{
 		CopyRange  *range = lfirst(cell);
@@ -248,6 +232,8 @@ plan_large(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 		return;
 
 	source = capstan_copy_describe(run, table);
+	run->described_table = table->id;
+	run->described = source;
 	rows = choose_range_rows(run, table);
 	while (!at_end && list_length(plan->ranges) < run->slot->ncopy)
 	{
@@ -260,22 +246,6 @@ plan_large(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 	}
 }
 
-/* Small tables, each as one range. */
-static void
-plan_small(CopyRun *run, RoundPlan *plan, List *tables, int first)
-{
-	for (int i = first; i < list_length(tables) && list_length(plan->names) < SMALL_TABLES_PER_ROUND; i++)
-	{
-		PipelineTable *table = list_nth(tables, i);
-
-		if (strcmp(table->state, "pending") == 0 && is_small(table))
-		{
-			add_name(plan, table);
-			add_range(run, plan, table, 1, NULL, NULL, 0);
-		}
-	}
-}
-
 /* Plans the next round and stores it; false when nothing is left to copy. */
 static bool
 plan_round(CopyRun *run, RoundPlan *plan)
@@ -283,16 +253,14 @@ plan_round(CopyRun *run, RoundPlan *plan)
 	List	   *tables;
 	ListCell   *cell;
 	PipelineTable *next = NULL;
-	int			first;
-
 	memset(plan, 0, sizeof(*plan));
 	capstan_copy_begin_catalog(run);
 	tables = capstan_meta_tables(run->pipeline->id);
-	for (first = 0; first < list_length(tables) && next == NULL; first++)
+	foreach(cell, tables)
 	{
-		PipelineTable *table = list_nth(tables, first);
+		PipelineTable *table = lfirst(cell);
 
-		if (strcmp(table->state, "streaming") != 0)
+		if (next == NULL && strcmp(table->state, "streaming") != 0)
 			next = table;
 	}
 	if (next == NULL)
@@ -300,10 +268,7 @@ plan_round(CopyRun *run, RoundPlan *plan)
 		capstan_copy_commit_catalog(run);
 		return false;
 	}
-	if (strcmp(next->state, "pending") == 0 && is_small(next))
-		plan_small(run, plan, tables, first - 1);
-	else
-		plan_large(run, plan, next);
+	plan_table(run, plan, next);
 	if (plan->ranges == NIL)
 		elog(ERROR, "table " INT64_FORMAT " is not copied, but has no range left to copy", next->id);
 
@@ -347,13 +312,12 @@ report_no_lock(CopyRun *run, const RoundPlan *plan)
 	incident.severity = "warning";
 	incident.class = capstan_errcode_class(CAPSTAN_ERRCODE_LOCK);
 	incident.sqlerrcode = CAPSTAN_ERRCODE_LOCK;
-	incident.message = psprintf("no lock on %s%s for a snapshot round yet", (char *) linitial(plan->names),
-								list_length(plan->names) > 1 ? " and others" : "");
+	incident.message = psprintf("no lock on %s for a snapshot round yet", plan->name);
 	incident.detail = psprintf("%d tries within %d s; worst wait %d ms; last answer of the source: %s", run->lock->tries,
 							   LOCK_BUDGET_MS / 1000, (int) (run->lock->wait_worst_us / 1000),
 							   run->lock->refusal == NULL ? "none" : run->lock->refusal);
 	incident.hint = capstan_tablelock_hint(run->lock);
-	incident.source_table = linitial(plan->names);
+	incident.source_table = plan->name;
 	capstan_copy_begin_catalog(run);
 	(void) capstan_meta_record_incident(&incident);
 	save_lock_figures(run, 0);
@@ -367,12 +331,7 @@ report_no_lock(CopyRun *run, const RoundPlan *plan)
 static void
 take_lock(CopyRun *run, const RoundPlan *plan)
 {
-	int			nnames = list_length(plan->names);
-	char	  **names = palloc(sizeof(char *) * nnames);
-
-	for (int i = 0; i < nnames; i++)
-		names[i] = list_nth(plan->names, i);
-	while (!capstan_tablelock_acquire(run->lock, names, nnames, capstan_max_lock_wait, LOCK_BUDGET_MS))
+	while (!capstan_tablelock_acquire(run->lock, plan->name, capstan_max_lock_wait, LOCK_BUDGET_MS))
 	{
 		report_no_lock(run, plan);
 		capstan_process_wait(LOCK_PAUSE_MS, CAPSTAN_WAIT_SOURCE_LOCK);
@@ -405,8 +364,8 @@ capture(CopyRun *run, const RoundPlan *plan)
 	if (good && !touch_in_lock)
 	{
 		set_phase(run, ROUND_TOUCH, false);
-		good = capstan_copy_touch(run) != COPY_VIEW_FAILED &&
-			wait_for_others(run, COPY_TOUCHED, READY_TIMEOUT_MS);
+		good = capstan_copy_touch(run, false) != COPY_VIEW_FAILED &&
+			wait_for_others(run, COPY_TOUCHED, TOUCH_TIMEOUT_MS);
 	}
 	capstan_copy_begin_catalog(run);
 	save_lock_figures(run, hold_us);
@@ -462,8 +421,7 @@ run_round(CopyRun *run, const RoundPlan *plan)
 			break;
 		wait_phase(run);
 	}
-	if (plan->large != NULL)
-		learn_range_rows(run);
+	learn_range_rows(run);
 }
 
 void
@@ -486,6 +444,7 @@ capstan_coordinator_main(CopyRun *run)
 		MemoryContext round_context = run->round_context;
 
 		/* the plan outlives what prepare makes of the round's context */
+		run->described_table = 0;
 		MemoryContextReset(plan_context);
 		run->round_context = plan_context;
 		MemoryContextSwitchTo(plan_context);

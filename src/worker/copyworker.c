@@ -192,7 +192,7 @@ capstan_copy_prepare(CopyRun *run)
 		{
 			PipelineTable *info = find_info(tables, job->range->table_id);
 
-			job->source = capstan_copy_describe(run, info);
+			job->source = run->described_table == info->id ? run->described : capstan_copy_describe(run, info);
 			job->table = capstan_apply_table_create(info, run->pipeline->owner, run->pipeline->policies, run->round_context);
 			job->quoted_name = capstan_quoted_table(info->source_schema, info->source_table);
 		}
@@ -211,11 +211,11 @@ capstan_copy_open_view(CopyRun *run, bool touch)
 		return touch ? COPY_TOUCHED : COPY_VIEW_OPEN;
 	capstan_readview_open(run->conn);
 	run->view_open = true;
-	return touch ? capstan_copy_touch(run) : COPY_VIEW_OPEN;
+	return touch ? capstan_copy_touch(run, true) : COPY_VIEW_OPEN;
 }
 
 CopyWorkerStep
-capstan_copy_touch(CopyRun *run)
+capstan_copy_touch(CopyRun *run, bool locked)
 {
 	ListCell   *cell;
 	ApplyTable *last = NULL;
@@ -224,8 +224,13 @@ capstan_copy_touch(CopyRun *run)
 	{
 		RangeJob   *job = lfirst(cell);
 
-		if (job->table != last && !capstan_readview_touch(run->conn, job->quoted_name))
+		if (job->table == last)
+			continue;
+		if (!capstan_readview_touch(run->conn, job->quoted_name, locked))
 			return COPY_VIEW_FAILED;
+		/* a change that slipped in between unlock and touch and left the rows alone (RENAME COLUMN) is in no error */
+		if (!locked)
+			(void) capstan_copy_describe(run, job->table->info);
 		last = job->table;
 	}
 	return COPY_TOUCHED;
@@ -369,7 +374,7 @@ follow(CopyRun *run)
 		else if (view.phase == ROUND_OPEN_VIEWS && view.step == COPY_READY && view.attempt == run->attempt)
 			capstan_copy_set_step(run, capstan_copy_open_view(run, view.touch_in_lock));
 		else if (view.phase == ROUND_TOUCH && view.step == COPY_VIEW_OPEN && view.attempt == run->attempt)
-			capstan_copy_set_step(run, capstan_copy_touch(run));
+			capstan_copy_set_step(run, capstan_copy_touch(run, false));
 		else if (view.phase == ROUND_COPY && view.step == COPY_TOUCHED)
 		{
 			capstan_copy_ranges(run);

@@ -48,7 +48,9 @@ typedef struct CopyRun
 
 	/* coordinator only */
 	TableLock  *lock;
-	int64		planned_table;	/* the large table that rounds are on; 0: none */
+	int64		described_table;	/* this round's table as the plan saw it on the source; 0: none */
+	SourceTable *described;
+	int64		planned_table;	/* the table that rounds are on; 0: none */
 	int64		range_rows;		/* rows a range of it should have */
 } CopyRun;
 
@@ -56,7 +58,7 @@ typedef struct CopyRun
 extern void capstan_copy_prepare(CopyRun *run);
 /* The step reached; COPY_VIEW_FAILED: the view is not usable, the coordinator must try again. */
 extern CopyWorkerStep capstan_copy_open_view(CopyRun *run, bool touch);
-extern CopyWorkerStep capstan_copy_touch(CopyRun *run);
+extern CopyWorkerStep capstan_copy_touch(CopyRun *run, bool locked);
 extern void capstan_copy_drop_view(CopyRun *run);
 extern void capstan_copy_ranges(CopyRun *run);
 /* The table as the source has it now; raises unless it is what was captured. */

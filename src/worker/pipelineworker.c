@@ -174,7 +174,6 @@ check_source(SourceConn *conn)
 		{"gtid_mode", "ON", "Set gtid_mode step by step to ON on the source."},
 		{"log_bin", "1", "Start the source with --log-bin."},
 		{"binlog_format", "ROW", "SET PERSIST binlog_format = 'ROW';"},
-		{"binlog_row_image", "FULL", "SET PERSIST binlog_row_image = 'FULL';"},
 		{"binlog_row_metadata", "FULL", "SET PERSIST binlog_row_metadata = 'FULL';"},
 	};
 
@@ -246,6 +245,52 @@ gtid_text(const GtidSet *set)
 }
 
 /*
+ * At the first start, right after the position was taken: the tables must be what they were when the pipeline was created (a
+ * change since then does not come in the stream), and their defaults are noted.  A change from here on does come in
+ * the stream, and halts it.
+ */
+static void
+note_tables(PipelineRun *run, SourceConn *conn)
+{
+	MemoryContext caller = MemoryContextSwitchTo(run->event_context);
+	List	   *described = capstan_wire_list_tables(conn, run->pipeline->patterns, NULL);
+	ListCell   *cell;
+	int			found = 0;
+
+	foreach(cell, described)
+	{
+		const SourceTable *source = &((SourceTableInfo *) lfirst(cell))->table;
+		ApplyTable *table = capstan_stream_find_table(run, source->schema_name, source->table_name);
+		StrBuf		signature;
+		bytea	   *defaults;
+
+		if (table == NULL)
+			continue;
+		capstan_strbuf_init(&signature);
+		capstan_source_table_signature(source, &signature);
+		if (strcmp(signature.data, table->info->definition) != 0)
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
+					 errmsg("source table %s.%s is not what it was when the pipeline was created", source->schema_name, source->table_name),
+					 errdetail("Then: %s. Now: %s.", table->info->definition, signature.data),
+					 errhint("Drop the pipeline and create it again.")));
+		defaults = capstan_map_encode_row(capstan_wire_column_defaults(conn, source), source->ncolumns);
+		capstan_meta_set_defaults(table->info->id, defaults);
+		MemoryContextSwitchTo(table->context);
+		table->info->defaults = DatumGetByteaPCopy(PointerGetDatum(defaults));
+		MemoryContextSwitchTo(run->event_context);
+		found++;
+	}
+	if (found != list_length(run->tables))
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				 errmsg("%d of %d source tables are gone since the pipeline was created", list_length(run->tables) - found,
+						list_length(run->tables)),
+				 errhint("Drop the pipeline and create it again.")));
+	MemoryContextSwitchTo(caller);
+}
+
+/*
  * The position: from the catalog, or, at the first start, what the source has executed now.  Then: nothing
  * applied that the source does not know, nothing needed that it has purged.  Returns what to open the dump with.
  */
@@ -267,6 +312,7 @@ find_position(PipelineRun *run, SourceConn *conn)
 	{
 		run->applied = query_gtid_set(conn, "gtid_executed");
 		capstan_meta_init_progress(run->pipeline->id, gtid_text(run->applied), run->source_uuid);
+		note_tables(run, conn);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();

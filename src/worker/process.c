@@ -10,7 +10,9 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/pmsignal.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/ps_status.h"
@@ -107,6 +109,9 @@ void
 capstan_process_check_interrupts(void)
 {
 	CHECK_FOR_INTERRUPTS();
+	/* a busy source never lets us come to a wait that would notice */
+	if (!PostmasterIsAlive())
+		proc_exit(1);
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;

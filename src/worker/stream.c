@@ -431,20 +431,6 @@ open_table(PipelineRun *run, ApplyTable *table, const SourceTable *source)
 }
 
 static void
-check_image(const BinlogEvent *event)
-{
-	if (event->u.rows.full_image)
-		return;
-	ereport(ERROR,
-			(errcode(CAPSTAN_ERRCODE_ROW_IMAGE),
-			 errmsg("a row of %s was logged without all of its columns", MyPlace.table),
-			 event->u.rows.partial_json ?
-			 errdetail("A session of the source used binlog_row_value_options = PARTIAL_JSON.") :
-			 errdetail("A session of the source used another binlog_row_image than FULL."),
-			 errhint("Keep sessions from changing these settings on the source; drop the pipeline and create it again with truncate_target => true.")));
-}
-
-static void
 handle_rows(PipelineRun *run, const BinlogEvent *event)
 {
 	const SourceTable *source = event->u.rows.table;
@@ -463,7 +449,6 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 	if (table == NULL)
 		return;
 	capstan_stream_note_table(source->schema_name, source->table_name);
-	check_image(event);
 	run->has_rows = true;
 	capstan_stream_begin(run);
 	open_table(run, table, source);
@@ -478,7 +463,10 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 			open_table(run, table, source);
 		}
 		MemoryContextSwitchTo(run->row_context);
-		capstan_apply_change(table, &change);
+		if (event->u.rows.full_image)
+			capstan_apply_change(table, &change);
+		else
+			capstan_apply_partial_change(table, &change);
 		MemoryContextReset(run->row_context);
 		MemoryContextSwitchTo(run->stream_context);
 		run->group_rows++;

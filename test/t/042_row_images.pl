@@ -80,7 +80,7 @@ $pg->create_server('source', $my);
 $pg->safe_psql("SELECT capstan.create_pipeline('r', server => 'source', tables => '{r.*}')");
 
 my @images = qw(FULL MINIMAL NOBLOB);
-my @writers = map { $my->background("SET SESSION binlog_row_image = $_; CALL r.churn(600)") } @images;
+my @writers = map { $my->background("SET SESSION binlog_row_image = $_; CALL r.churn(200)") } @images;
 $pg->safe_psql("SELECT capstan.start_pipeline('r')");
 my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('r', timeout => '120 s')");
 is($rc, 0, 'snapshot under changes with all images') or diag($err);
