@@ -4,7 +4,7 @@
 # that looks like a clean end, or a password in the clear, would be the worst of all.
 # How: test/modules/wire_test, SQL functions over src/wire and src/binlog alone, against a MySQL whose
 # settings, accounts, certificates and life change underneath.
-# Asserted: SourceValues of all types at their extremes; that information_schema and table maps give the
+# Asserted: SourceValues of all types at their extremes; literals that compare as their columns do; that information_schema and table maps give the
 # same signature; SQLSTATEs; that a result cut short raises; TLS modes; that no password leaves in clear or shows in a
 # message; preflight's findings and fixes.
 # Not asserted: what becomes of the values in Postgres (050_numbers.pl and its neighbours), pipelines.
@@ -204,6 +204,54 @@ is_deeply([ map { /^unmatched: (.*)/ ? $1 : () } @found ], [qw(x.y d.nothing* my
 ok((grep { /^d\.child \[InnoDB\] cascade gone:/ } @found), 'a cascading child is told');
 ok((grep { /^d\.seen \[\] view:/ } @found), 'a view named by itself is told');
 state_is('22023', 'a pattern without a schema', 'wire_tables', quoted($plain), q('{orders}'));
+
+# --- a value as a literal is greater than what lies before it, equal to itself alone, and finds the index
+
+$my->sql(<<'SQL');
+CREATE DATABASE k; USE k; SET sql_mode = '', time_zone = '+00:00';
+CREATE TABLE ti(k tinyint PRIMARY KEY); INSERT INTO ti VALUES(-128),(-1),(0),(1),(127);
+CREATE TABLE tu(k tinyint unsigned PRIMARY KEY); INSERT INTO tu VALUES(0),(1),(255);
+CREATE TABLE bi(k bigint PRIMARY KEY); INSERT INTO bi VALUES(-9223372036854775808),(-9223372036854775807),(-9007199254740993),(-9007199254740992),(-1),(0),(9007199254740992),(9007199254740993),(9223372036854775806),(9223372036854775807);
+CREATE TABLE bu(k bigint unsigned PRIMARY KEY); INSERT INTO bu VALUES(0),(9007199254740992),(9007199254740993),(9223372036854775807),(9223372036854775808),(18446744073709551614),(18446744073709551615);
+CREATE TABLE de(k decimal(65,30) PRIMARY KEY); INSERT INTO de VALUES(-99999999999999999999999999999999999.999999999999999999999999999999),(-99999999999999999999999999999999999.999999999999999999999999999998),(-0.000000000000000000000000000001),(0),(0.000000000000000000000000000001),(0.000000000000000000000000000002),(12345678901234567890.123456789012345678901234567890),(99999999999999999999999999999999999.999999999999999999999999999998),(99999999999999999999999999999999999.999999999999999999999999999999);
+CREATE TABLE d0(k decimal(65,0) unsigned PRIMARY KEY); INSERT INTO d0 VALUES(0),(9007199254740992),(9007199254740993),(repeat('9',65)),(concat(repeat('9',64),'8'));
+CREATE TABLE da(k date PRIMARY KEY); INSERT INTO da VALUES('0000-00-00'),('0000-01-01'),('1000-01-01'),('2024-00-00'),('2024-00-10'),('2024-02-00'),('2024-02-29'),('9999-12-31');
+CREATE TABLE dt(k datetime(6) PRIMARY KEY); INSERT INTO dt VALUES('0000-00-00 00:00:00'),('2024-00-10 00:00:00.000001'),('2024-00-10 00:00:00.000002'),('1000-01-01 00:00:00.5'),('9999-12-31 23:59:59.999998'),('9999-12-31 23:59:59.999999');
+CREATE TABLE dt0(k datetime PRIMARY KEY); INSERT INTO dt0 VALUES('0000-00-00 00:00:00'),('2024-00-10 00:00:00'),('2024-01-10 00:00:01'),('1000-01-01 00:00:00'),('9999-12-31 23:59:59');
+CREATE TABLE ts(k timestamp(6) PRIMARY KEY); INSERT INTO ts VALUES('0000-00-00 00:00:00'),('1970-01-01 00:00:01'),('1970-01-01 00:00:01.000001'),('2024-03-31 01:30:00'),('2024-03-31 02:30:00'),('2038-01-19 03:14:07.999998'),('2038-01-19 03:14:07.999999');
+CREATE TABLE ts3(k timestamp(3) PRIMARY KEY); INSERT INTO ts3 VALUES('0000-00-00 00:00:00'),('1970-01-01 00:00:01.001'),('2038-01-19 03:14:07.999');
+CREATE TABLE tm(k time(6) PRIMARY KEY); INSERT INTO tm VALUES('-838:59:59'),('-838:59:58.999999'),('-00:00:00.000001'),('00:00:00'),('00:00:00.000001'),('23:59:59.999999'),('24:00:00'),('838:59:58.999999'),('838:59:59');
+CREATE TABLE tm0(k time PRIMARY KEY); INSERT INTO tm0 VALUES('-838:59:59'),('-100:00:00'),('-00:00:01'),('00:00:00'),('100:00:00'),('838:59:59');
+CREATE TABLE ye(k year PRIMARY KEY); INSERT INTO ye VALUES(0),(1901),(1999),(2000),(2001),(2069),(2070),(2155);
+CREATE TABLE b1(k bit(1) PRIMARY KEY); INSERT INTO b1 VALUES(0),(1);
+CREATE TABLE b64(k bit(64) PRIMARY KEY); INSERT INTO b64 VALUES(0),(1),(9007199254740992),(9007199254740993),(18446744073709551614),(18446744073709551615),(9223372036854775807),(9223372036854775808);
+CREATE TABLE bn(k binary(8) PRIMARY KEY); INSERT INTO bn VALUES(''),('a'),('a '),(x'00000001'),(x'ffffffffffffffff'),(x'fffffffffffffffe'),('A'),('\\');
+CREATE TABLE vb(k varbinary(20) PRIMARY KEY); INSERT INTO vb VALUES(''),('a'),('a '),(x'00'),(x'0000'),(x'ff'),('A'),('\'');
+CREATE TABLE c1(k varchar(40) collate utf8mb4_0900_ai_ci PRIMARY KEY); INSERT INTO c1 VALUES(''),(' '),('a'),('a '),('B'),('c\\'),('d\''),('ß'),('zz'),('😀'),('😁x'),('日本'),('9'),('10');
+CREATE TABLE c2(k varchar(40) collate utf8mb4_general_ci PRIMARY KEY); INSERT INTO c2 VALUES(''),('a'),('B'),('c\\'),('d\''),('ß'),('zz'),('日本'),('0000'),('Zzzz'),('aaaa'),('BBBB');
+CREATE TABLE c3(k char(20) collate utf8mb4_bin PRIMARY KEY); INSERT INTO c3 VALUES(''),('a'),('A'),('b'),('é'),('日本'),('😀'),('a\tb'),('a\0');
+CREATE TABLE c4(k varchar(20) charset latin1 collate latin1_swedish_ci PRIMARY KEY); INSERT INTO c4 VALUES(''),('a'),('é'),('€'),('z'),('ÿ'),('Å');
+CREATE TABLE c5(k varchar(20) charset latin1 collate latin1_bin PRIMARY KEY); INSERT INTO c5 VALUES(''),('a'),('é'),('€'),('z'),('ÿ'),('Å');
+CREATE TABLE c6(k varchar(20) charset utf16 PRIMARY KEY); INSERT INTO c6 VALUES(''),('a'),('é'),('€'),('z'),('😀'),('日本');
+CREATE TABLE c7(k varchar(20) charset gbk PRIMARY KEY); INSERT INTO c7 VALUES(''),('a'),('中'),('文'),('z');
+CREATE TABLE c8(k varchar(20) charset sjis PRIMARY KEY); INSERT INTO c8 VALUES(''),('a'),('日'),('本'),('表'),('z');
+CREATE TABLE c9(k varchar(20) charset ucs2 collate ucs2_unicode_ci PRIMARY KEY); INSERT INTO c9 VALUES(''),('a'),('Ω'),('z');
+CREATE TABLE ca(k varchar(20) charset big5 PRIMARY KEY); INSERT INTO ca VALUES(''),('a'),('圖'),('形'),('z');
+CREATE TABLE cb(k varchar(20) charset utf8mb3 collate utf8mb3_unicode_ci PRIMARY KEY); INSERT INTO cb VALUES(''),('a'),('é'),('z'),('日');
+CREATE TABLE cc(k varchar(20) charset ascii PRIMARY KEY); INSERT INTO cc VALUES(''),('a'),('z');
+CREATE TABLE cd(k varchar(20) charset gb18030 PRIMARY KEY); INSERT INTO cd VALUES(''),('a'),('中'),('😀'),('z');
+CREATE TABLE ce(k varchar(20) charset utf32 PRIMARY KEY); INSERT INTO ce VALUES(''),('a'),('中'),('😀'),('z');
+CREATE TABLE cf(k varchar(20) charset utf16le PRIMARY KEY); INSERT INTO cf VALUES(''),('a'),('中'),('😀'),('z');
+CREATE TABLE cg(k varchar(20) charset swe7 PRIMARY KEY); INSERT INTO cg VALUES(''),('a'),('z'),('å');
+CREATE TABLE ch(k varchar(20) charset eucjpms PRIMARY KEY); INSERT INTO ch VALUES(''),('a'),('日'),('z');
+CREATE TABLE ci(k char(10) collate utf8mb4_0900_as_cs PRIMARY KEY); INSERT INTO ci VALUES(''),('a'),('A'),('á'),('b');
+CREATE TABLE cj(k varchar(20) collate utf8mb4_ja_0900_as_cs_ks PRIMARY KEY); INSERT INTO cj VALUES(''),('は'),('ハ'),('ば'),('a');
+SQL
+for my $table (split /\n/, $my->sql('SHOW TABLES FROM k'))
+{
+	my ($count, @wrong) = reverse(lines('wire_literals', quoted($plain), "'k'", quoted($table)));
+	is_deeply(\@wrong, [], "literals of $table ($count)");
+}
 
 # --- a result cut short is never a clean end
 

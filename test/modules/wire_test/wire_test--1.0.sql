@@ -12,6 +12,8 @@ CREATE FUNCTION wire_rows(options text, schema_name text, table_name text, tail 
 CREATE FUNCTION wire_stream(options text, gtids text, uuid text, heartbeat_ms integer, stop integer, verbose boolean DEFAULT true)
 	RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE c STRICT VOLATILE;
+CREATE FUNCTION wire_literals(options text, schema_name text, table_name text) RETURNS SETOF text
+	AS 'MODULE_PATHNAME' LANGUAGE c STRICT VOLATILE;
 CREATE FUNCTION wire_signatures(options text, gtids text) RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE c STRICT VOLATILE;
 CREATE FUNCTION wire_preflight(options text, patterns text[], with_copy boolean DEFAULT true)

@@ -383,6 +383,67 @@ wire_stream(PG_FUNCTION_ARGS)
 }
 
 /*
+ * wire_literals(options, schema, table): is the literal of each value of the (one) key column greater than just the values
+ * before it in the source's order, and equal to itself alone?  One line for each that is not, and the count of values.
+ */
+PG_FUNCTION_INFO_V1(wire_literals);
+PGDLLEXPORT Datum
+wire_literals(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = begin_lines(fcinfo);
+	SourceConn *conn = capstan_wire_connect(parse_options(PG_GETARG_TEXT_PP(0)), "test");
+	char	   *schema_name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	char	   *table_name = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	SourceTableInfo *info = capstan_wire_describe_table(conn, schema_name, table_name);
+	const SourceColumn *column;
+	char	   *name;
+	char	   *from;
+	List	   *literals = NIL;
+	SourceValue value;
+	SourceCursor *cursor;
+	ListCell   *lc;
+	int			n;
+	int			i = 0;
+
+	if (info == NULL || info->table.nkey != 1)
+		elog(ERROR, "no such table, or not one key column");
+	column = &info->table.columns[info->table.key[0]];
+	name = capstan_wire_quote_identifier(column->name);
+	from = psprintf("FROM %s.%s", capstan_wire_quote_identifier(schema_name), capstan_wire_quote_identifier(table_name));
+	cursor = capstan_wire_open_cursor(conn, psprintf("SELECT %s %s ORDER BY %s", name, from, name), &column, 1);
+	while (capstan_wire_fetch(cursor, &value))
+	{
+		StringInfoData literal;
+
+		initStringInfo(&literal);
+		capstan_wire_append_literal(&literal, column, &value);
+		literals = lappend(literals, literal.data);
+	}
+	capstan_wire_close_cursor(cursor);
+	n = list_length(literals);
+	foreach(lc, literals)
+	{
+		char	   *literal = lfirst(lc);
+		char	   *counts = capstan_wire_query_value(conn, psprintf("SELECT CONCAT_WS(' ', SUM(%s > %s), SUM(%s = %s), "
+																	"(SELECT COUNT(*) %s WHERE %s > %s), (SELECT COUNT(*) %s WHERE %s = %s)) %s",
+																	name, literal, name, literal,
+																	from, name, literal, from, name, literal, from));
+		char	   *right = psprintf("%d 1 %d 1", n - 1 - i, n - 1 - i);
+		SourceResult *plan = capstan_wire_query(conn, psprintf("EXPLAIN FORMAT=TRADITIONAL SELECT %s %s FORCE INDEX (PRIMARY) WHERE %s > %s ORDER BY %s",
+															   name, from, name, literal, name));
+
+		/* "type" is the fifth column. */
+		if (strcmp(counts, right) != 0 || (i < n - 1 && (plan->rows[0][4] == NULL || strcmp(plan->rows[0][4], "range") != 0)))
+			put_line(rsinfo, psprintf("%s: %s instead of %s, %s", literal, counts, right,
+									  plan->rows[0][4] != NULL ? plan->rows[0][4] : "no rows"));
+		i++;
+	}
+	put_line(rsinfo, psprintf("values %d", n));
+	capstan_wire_close(conn);
+	return (Datum) 0;
+}
+
+/*
  * wire_signatures(options, gtid_set): the signature of each table map from there on, in the order of the log, as
  * "schema.table: signature".
  */
