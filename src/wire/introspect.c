@@ -35,11 +35,18 @@ typedef struct KeyCandidate
 	int			columns[16];	/* MySQL's limit for the columns of an index */
 } KeyCandidate;
 
+/* What a SourceColumn has no room for. */
+typedef struct ColumnExtra
+{
+	bool		is_virtual;		/* generated, not stored */
+	char	   *label_text;		/* ENUM, SET: the type as information_schema writes it */
+} ColumnExtra;
+
 typedef struct TableBuild
 {
 	SourceTableInfo *info;
-	int			capacity;		/* of info->table.columns */
-	bool	   *is_virtual;		/* for each column: generated, not stored */
+	int			capacity;		/* of info->table.columns and extras */
+	ColumnExtra *extras;
 	int			ncandidates;
 	KeyCandidate *candidates;
 } TableBuild;
@@ -49,7 +56,6 @@ typedef struct Build
 	SourceConn *conn;
 	int			ntables;
 	TableBuild *tables;			/* sorted by schema, name */
-	Labels	   *labels;
 	TableBuild *last;			/* rows of one table come together */
 } Build;
 
@@ -236,8 +242,27 @@ set_type(Build *build, SourceColumn *column, char **row)
 	}
 	if (has_collation)
 		column->collation = collation_id(build, row[COL_COLLATION]);
-	if (column->type == SOURCE_ENUM || column->type == SOURCE_SET)
-		capstan_wire_labels_add(build->labels, column, row[COL_FULL_TYPE]);
+}
+
+static void
+grow_columns(TableBuild *t)
+{
+	SourceTable *table = &t->info->table;
+	int			capacity = Max(t->capacity * 2, 8);
+
+	if (t->capacity == 0)
+	{
+		table->columns = palloc(sizeof(SourceColumn) * capacity);
+		t->extras = palloc(sizeof(ColumnExtra) * capacity);
+	}
+	else
+	{
+		table->columns = repalloc(table->columns, sizeof(SourceColumn) * capacity);
+		t->extras = repalloc(t->extras, sizeof(ColumnExtra) * capacity);
+	}
+	memset(table->columns + t->capacity, 0, sizeof(SourceColumn) * (capacity - t->capacity));
+	memset(t->extras + t->capacity, 0, sizeof(ColumnExtra) * (capacity - t->capacity));
+	t->capacity = capacity;
 }
 
 static void
@@ -247,22 +272,15 @@ add_column(void *arg, char **row)
 	TableBuild *t = find_build(build, row[COL_SCHEMA], row[COL_TABLE]);
 	SourceTable *table;
 	SourceColumn *column;
+	ColumnExtra *column_extra;
 	const char *extra = row[COL_EXTRA] != NULL ? row[COL_EXTRA] : "";
 
 	if (t == NULL)
 		return;
 	table = &t->info->table;
 	if (table->ncolumns == t->capacity)
-	{
-		/*
-		 * Labels are filled in later, through pointers, so the array may not move.  More columns than were counted a
-		 * moment ago: somebody alters the table just now.
-		 */
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("source table \"%s.%s\" changed while it was read", table->schema_name, table->table_name),
-				 errhint("Try again.")));
-	}
+		grow_columns(t);
+	column_extra = &t->extras[table->ncolumns];
 	column = &table->columns[table->ncolumns++];
 	column->name = pstrdup(row[COL_NAME]);
 	column->is_unsigned = row[COL_FULL_TYPE] != NULL && strstr(row[COL_FULL_TYPE], " unsigned") != NULL;
@@ -271,8 +289,10 @@ add_column(void *arg, char **row)
 	column->server_fills = column->generated || strstr(extra, "DEFAULT_GENERATED") != NULL || strstr(extra, "auto_increment") != NULL;
 	column->constant_default = !column->server_fills && strcmp(row[COL_HAS_DEFAULT], "1") == 0;
 	column->invisible = strstr(extra, "INVISIBLE") != NULL;
-	t->is_virtual[table->ncolumns - 1] = strstr(extra, "VIRTUAL GENERATED") != NULL;
+	column_extra->is_virtual = strstr(extra, "VIRTUAL GENERATED") != NULL;
 	set_type(build, column, row);
+	if (column->type == SOURCE_ENUM || column->type == SOURCE_SET)
+		column_extra->label_text = pstrdup(row[COL_FULL_TYPE]);
 	/* Labels may contain the word. */
 	switch (column->type)
 	{
@@ -291,19 +311,6 @@ add_column(void *arg, char **row)
 	}
 	if (column->type == SOURCE_OTHER)
 		t->info->has_unsupported = true;
-}
-
-static void
-count_column(void *arg, char **row)
-{
-	TableBuild *t = find_build(arg, row[0], row[1]);
-
-	if (t != NULL)
-	{
-		t->capacity = to_int(row[2]);
-		t->info->table.columns = palloc0(sizeof(SourceColumn) * Max(t->capacity, 1));
-		t->is_virtual = palloc0(sizeof(bool) * Max(t->capacity, 1));
-	}
 }
 
 static int
@@ -359,7 +366,7 @@ add_key_column(void *arg, char **row)
 		key->usable = false;
 		return;
 	}
-	if (t->info->table.columns[c].nullable || t->is_virtual[c])
+	if (t->info->table.columns[c].nullable || t->extras[c].is_virtual)
 		key->usable = false;
 	if (row[4] != NULL)
 	{
@@ -466,16 +473,28 @@ table_condition(Build *build, const char *schema_column, const char *table_colum
 	return sql.data;
 }
 
+/* Now that no array of columns moves any more. */
+static void
+add_labels(Build *build)
+{
+	Labels	   *labels = capstan_wire_labels_create();
+
+	for (int i = 0; i < build->ntables; i++)
+	{
+		TableBuild *t = &build->tables[i];
+
+		for (int c = 0; c < t->info->table.ncolumns; c++)
+			if (t->extras[c].label_text != NULL)
+				capstan_wire_labels_add(labels, &t->info->table.columns[c], t->extras[c].label_text);
+	}
+	capstan_wire_labels_finish(labels, build->conn);
+}
+
 static void
 read_details(Build *build)
 {
 	char	   *condition = table_condition(build, "TABLE_SCHEMA", "TABLE_NAME");
 
-	capstan_wire_for_each_row(build->conn,
-							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COUNT(*) "
-									   "FROM information_schema.COLUMNS WHERE %s GROUP BY TABLE_SCHEMA, TABLE_NAME",
-									   condition),
-							  count_column, build);
 	capstan_wire_for_each_row(build->conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, "
 									   "CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, "
@@ -483,6 +502,7 @@ read_details(Build *build)
 									   "FROM information_schema.COLUMNS WHERE %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", condition),
 							  add_column, build);
+	add_labels(build);
 	capstan_wire_for_each_row(build->conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART "
 									   "FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND %s "
@@ -499,7 +519,6 @@ read_details(Build *build)
 									   "DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')) AND %s "
 									   "ORDER BY CONSTRAINT_NAME", condition),
 							  add_cascade, build);
-	capstan_wire_labels_finish(build->labels, build->conn);
 }
 
 void
@@ -509,7 +528,6 @@ capstan_wire_fill_tables(SourceConn *conn, List *infos)
 	ListCell   *lc;
 
 	build.conn = conn;
-	build.labels = capstan_wire_labels_create();
 	build.tables = palloc0(sizeof(TableBuild) * Max(list_length(infos), 1));
 	foreach(lc, infos)
 	{
