@@ -123,6 +123,17 @@ mysql_chown()
 	! is_root || chown "$@"
 }
 
+# mysql_initialize DATADIR [option...]: make a data directory; the path is the server's.
+mysql_initialize()
+{
+	local data=$1
+
+	shift
+	mysql_prefix
+	"${MYSQL_RUN[@]}" mysqld --no-defaults --initialize-insecure --datadir="$data" \
+		--innodb-buffer-pool-size=64M --innodb-redo-log-capacity=16M "$@"
+}
+
 # Sets MYSQL_TEMPLATE: an initialised datadir, made once per server version.
 mysql_template()
 {
@@ -139,16 +150,15 @@ mysql_template()
 		trap 'rm -rf "$tmp"' EXIT
 		mkdir -p "$tmp"
 		mysql_chown 65534:65534 "$tmp"
-		quietly "${MYSQL_RUN[@]}" mysqld --no-defaults --initialize-insecure \
-			--datadir="$(mysql_inside "$tmp")/data" \
-			--innodb-buffer-pool-size=64M --innodb-redo-log-capacity=16M || exit 1
+		quietly mysql_initialize "$(mysql_inside "$tmp")/data" || exit 1
 		# Each copy makes a server_uuid of its own.
 		rm -f "$tmp/data/auto.cnf"
 		mv "$tmp" "$MYSQL_TEMPLATE"
 	) 9>"$MYSQL_BASE/.lock-template" || die "initialising MySQL failed"
 }
 
-# mysql_create NAME: a new instance; prints its folder.
+# mysql_create NAME [option...]: a new instance; prints its folder. With options (those that
+# a data directory is made for, such as lower_case_table_names) it is initialised anew.
 mysql_create()
 {
 	local dir
@@ -157,8 +167,13 @@ mysql_create()
 	mysql_template >&2
 	dir=$(mktemp -d "$MYSQL_BASE/$1.XXXXXX")
 	chmod 755 "$dir"
-	cp -a "$MYSQL_TEMPLATE/data" "$dir/data"
 	mysql_chown 65534:65534 "$dir"
+	if [ $# -gt 1 ]; then
+		shift
+		quietly mysql_initialize "$(mysql_inside "$dir")/data" "$@" >&2 || die "initialising MySQL failed"
+	else
+		cp -a "$MYSQL_TEMPLATE/data" "$dir/data"
+	fi
 	echo "$dir"
 }
 
@@ -191,7 +206,8 @@ mysql_launch()
 	[ -n "${options[*]}" ] || options=()
 	rm -f "$dir/mysql.sock" "$dir/mysql.sock.lock" "$dir/pid"
 	# The row format and all of the metadata is what capstan asks of a source; the rest
-	# keeps a server small. What the caller gives comes last and wins.
+	# keeps a server small, and lets it leave its writes to the operating system: what the
+	# tests kill is processes. What the caller gives comes last and wins.
 	(
 		exec 8>&- 9>&- </dev/null >>"$dir/stdout" 2>&1
 		exec "${MYSQL_RUN[@]}" setsid mysqld --no-defaults \
@@ -205,6 +221,7 @@ mysql_launch()
 			--binlog-row-metadata=FULL \
 			--innodb-buffer-pool-size=64M --innodb-redo-log-capacity=64M \
 			--innodb-log-buffer-size=16M --key-buffer-size=1M \
+			--sync-binlog=0 --innodb-flush-log-at-trx-commit=2 \
 			--performance-schema-digests-size=200 --table-open-cache=1000 \
 			--max-connections=100 --character-set-server=utf8mb4 \
 			"${options[@]}"

@@ -11,8 +11,8 @@ use File::Temp ();
 use Test::More;
 use Time::HiRes qw(sleep);
 
-# start(name => 'mysql', options => ['--x=y', ...], port => 0): a new instance, running
-# and answering. It does GTIDs, row format and full metadata unless the options, which
+# start(name => 'mysql', options => ['--x=y', ...], port => 0, initialize => ['--x=y']): a new
+# instance, running and answering; initialize is for options that the data directory is made for. It does GTIDs, row format and full metadata unless the options, which
 # come last, say otherwise.
 sub start
 {
@@ -22,7 +22,7 @@ sub start
 	# Said at the very start of a script, where it can still be skipped.
 	plan(skip_all => 'needs a MySQL, and CAPSTAN_SKIP_MYSQL is set') if $ENV{CAPSTAN_SKIP_MYSQL};
 
-	$self->{dir} = CapstanTest::ctl('mysql_create', $opt{name} // 'mysql');
+	$self->{dir} = CapstanTest::ctl('mysql_create', $opt{name} // 'mysql', @{ $opt{initialize} // [] });
 	CapstanTest::register($self);
 	CapstanTest::ctl('mysql_start', $self->{dir}, $opt{port} // 0, @{ $self->{options} });
 	$self->{words} = [ split /\n/, CapstanTest::ctl('mysql_client_words', $self->{dir}) ];
