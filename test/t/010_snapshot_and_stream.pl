@@ -43,18 +43,21 @@ CREATE TABLE ignored (id INT PRIMARY KEY);
 DELIMITER //
 CREATE PROCEDURE churn(me INT, rounds INT)
 BEGIN
-  DECLARE i INT DEFAULT 0;
+  DECLARE i, r, l INT DEFAULT 0;
   DECLARE CONTINUE HANDLER FOR 1213 ROLLBACK;
   WHILE i < rounds AND (SELECT go FROM control) DO
     START TRANSACTION;
     INSERT INTO orders (customer, total, at) VALUES (CONCAT('w', me, ' ', i), i, NOW(6));
-    UPDATE orders SET total = total + 1, state = 'paid', touched = NOW(3) WHERE id = 1 + FLOOR(RAND() * 50000);
-    DELETE FROM orders WHERE id = 1 + FLOOR(RAND() * 50000);
+    SET r = 1 + FLOOR(RAND() * 50000);
+    UPDATE orders SET total = total + 1, state = 'paid', touched = NOW(3) WHERE id = r;
+    SET r = 1 + FLOOR(RAND() * 50000);
+    DELETE FROM orders WHERE id = r;
     COMMIT;
     UPDATE IGNORE people SET name = CONCAT(CHAR(65 + FLOOR(RAND() * 26)), 'Ä', FLOOR(RAND() * 100000)) WHERE age = me * 10 ORDER BY RAND() LIMIT 1;
-    UPDATE IGNORE order_lines SET line = line + 20 WHERE order_id = FLOOR(RAND() * 1000) AND line = FLOOR(RAND() * 20);
+    SET r = FLOOR(RAND() * 1000), l = FLOOR(RAND() * 20);
+    UPDATE IGNORE order_lines SET line = line + 20 WHERE order_id = r AND line = l;
     REPLACE INTO order_lines VALUES (FLOOR(RAND() * 1000), FLOOR(RAND() * 40), x'01', i);
-    UPDATE tags SET v = JSON_SET(v, '$.n', i) WHERE k = LEFT(SHA2(FLOOR(RAND() * 1000), 256), 20);
+    UPDATE tags SET v = JSON_SET(v, '$.n', i) WHERE k = LEFT(SHA2(r, 256), 20);
     INSERT INTO empty_one VALUES (me * 1000000 + i, i);
     INSERT IGNORE INTO ignored VALUES (i);
     SET i = i + 1;
@@ -88,7 +91,7 @@ is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.pipeli
 
 $pg->safe_psql("SELECT capstan.stop_pipeline('shop')");
 ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped'), 'stops');
-$my->sql("UPDATE shop.control SET go = 1; CALL shop.churn(7, 60)");
+$my->sql("UPDATE shop.control SET go = 1; CALL shop.churn(7, 500)");
 $pg->safe_psql("SELECT capstan.start_pipeline('shop')");
 $pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '60 s')");
 tables_equal($my, $pg, \@tables, 'after a stop');

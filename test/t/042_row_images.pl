@@ -62,10 +62,12 @@ BEGIN
 END //
 CREATE PROCEDURE churn(rounds INT)
 BEGIN
-  DECLARE i INT DEFAULT 0;
+  DECLARE i, r INT DEFAULT 0;
   WHILE i < rounds DO
-    UPDATE bulk SET n = n + 1 WHERE id = 10 * (1 + FLOOR(RAND() * 8000));
-    DELETE FROM bulk WHERE id = 10 * (1 + FLOOR(RAND() * 8000));
+    SET r = 10 * (1 + FLOOR(RAND() * 8000));
+    UPDATE bulk SET n = n + 1 WHERE id = r;
+    SET r = 10 * (1 + FLOOR(RAND() * 8000));
+    DELETE FROM bulk WHERE id = r;
     INSERT IGNORE INTO bulk (id, n) VALUES (5 + 10 * FLOOR(RAND() * 8000), i);
     SET i = i + 1;
   END WHILE;
@@ -80,7 +82,7 @@ $pg->create_server('source', $my);
 $pg->safe_psql("SELECT capstan.create_pipeline('r', server => 'source', tables => '{r.*}')");
 
 my @images = qw(FULL MINIMAL NOBLOB);
-my @writers = map { $my->background("SET SESSION binlog_row_image = $_; CALL r.churn(200)") } @images;
+my @writers = map { $my->background("SET SESSION binlog_row_image = $_; CALL r.churn(1500)") } @images;
 $pg->safe_psql("SELECT capstan.start_pipeline('r')");
 my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('r', timeout => '120 s')");
 is($rc, 0, 'snapshot under changes with all images') or diag($err);
