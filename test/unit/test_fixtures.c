@@ -300,9 +300,9 @@ test_partial_rows(void)
 	static const char *const partial_rows[] = {
 		"70227D\t5",
 		"70227D\t5",
-		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\t6",
-		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tABSENT\tABSENT",
-		"update\tdocs\t3\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tABSENT\tABSENT",
+		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\tUNKNOWN\t6",
+		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tUNKNOWN\tABSENT",
+		"update\tdocs\t3\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tUNKNOWN\tABSENT",
 		"update\tdocs\t3\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\tNULL\t7"
 	};
 	BinlogFile	file;
