@@ -6,7 +6,8 @@
  * A signature is made on one side from information_schema and on the other from a
  * table map with FULL metadata, so it holds only what both know.  Not in it:
  * whether a column is generated, defaults, comments, secondary indexes, display widths,
- * the dimensions of a VECTOR, the SRID of a GEOMETRY.
+ * the dimensions of a VECTOR, the SRID of a GEOMETRY.  In labels a character beyond the BMP is
+ * written as "?", which is all that information_schema, in utf8mb3, shows of it.
  *
  *	   signature ::= column { ", " column } [ ", primary key (" name { ", " name } ")" [ " prefix" ] ]
  *	   column    ::= name " " type [ "('label', ...)" ] [ " collate " id ] [ " not null" ] [ " invisible" ]
@@ -17,6 +18,8 @@
 #include "row.h"
 
 #include <string.h>
+
+#include "base/collation.h"
 
 static const char *
 integer_name(SourceType type)
@@ -166,6 +169,67 @@ append_name(StrBuf *out, const char *name)
 		capstan_strbuf_append_char(out, '?');
 }
 
+/*
+ * The bytes of the character at p, if it is beyond the BMP; else 0.  *step is how far the next character is, or in a
+ * set whose bytes tell by themselves, at least one byte.
+ */
+static size_t
+beyond_bmp(const char *charset, const unsigned char *p, size_t left, size_t *step)
+{
+	*step = 1;
+	if (strcmp(charset, "utf8mb4") == 0)
+		return p[0] >= 0xf0 && left >= 4 ? 4 : 0;
+	if (strncmp(charset, "utf16", 5) == 0)
+	{
+		*step = 2;
+		return left >= 4 && (p[charset[5] == '\0' ? 0 : 1] & 0xfc) == 0xd8 ? 4 : 0;
+	}
+	if (strcmp(charset, "utf32") == 0)
+	{
+		*step = 4;
+		return left >= 4 && p[1] != 0 ? 4 : 0;
+	}
+	if (strcmp(charset, "gb18030") == 0 && p[0] >= 0x81)
+	{
+		*step = left >= 4 && p[1] >= 0x30 && p[1] <= 0x39 ? 4 : 2;
+		return *step == 4 && p[0] >= 0x90 ? 4 : 0;
+	}
+	return 0;
+}
+
+static void
+append_label(StrBuf *out, const SourceColumn *column, const SourceBytes *label)
+{
+	const char *charset = capstan_collation_charset(column->collation);
+	StrBuf		folded;
+	size_t		step;
+
+	capstan_strbuf_init(&folded);
+	for (size_t i = 0; i < label->length; i += step)
+	{
+		const char *p = label->data + i;
+		size_t		left = label->length - i;
+		size_t		length = charset != NULL ? beyond_bmp(charset, (const unsigned char *) p, left, &step) : 0;
+
+		if (charset == NULL)
+			step = left;
+		if (length == 0)
+			capstan_strbuf_append(&folded, p, step < left ? step : left);
+		else if (strcmp(charset, "utf16") == 0)
+			capstan_strbuf_append(&folded, "\0?", 2);
+		else if (strcmp(charset, "utf16le") == 0)
+			capstan_strbuf_append(&folded, "?\0", 2);
+		else if (strcmp(charset, "utf32") == 0)
+			capstan_strbuf_append(&folded, "\0\0\0?", 4);
+		else
+			capstan_strbuf_append_char(&folded, '?');
+		if (length > 0)
+			step = length;
+	}
+	append_quoted(out, folded.data != NULL ? folded.data : "", folded.length, '\'', true);
+	capstan_strbuf_free(&folded);
+}
+
 static void
 append_column(StrBuf *out, const SourceColumn *column)
 {
@@ -177,7 +241,7 @@ append_column(StrBuf *out, const SourceColumn *column)
 		for (int i = 0; i < column->nlabels; i++)
 		{
 			capstan_strbuf_append_char(out, i == 0 ? '(' : ',');
-			append_quoted(out, column->labels[i].data, column->labels[i].length, '\'', true);
+			append_label(out, column, &column->labels[i]);
 		}
 		capstan_strbuf_append_char(out, ')');
 	}

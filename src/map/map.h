@@ -54,7 +54,7 @@ struct ColumnMap
 	bool		in_key;
 	bool		not_null;		/* on the target */
 	ColumnConvert convert;
-	const SourceColumn *source; /* the map's copy; labels were read here: values come with a table of the same signature */
+	const SourceColumn *source; /* the map's copy; labels were read here: see capstan_map_has_labels_of */
 	struct TableMap *table;		/* back, for messages and counters */
 	void	   *private_data;	/* charset converter, label Datums, FmgrInfo ... in the TableMap's context */
 };
@@ -86,6 +86,12 @@ typedef struct TableMap
  * target generates is left out without asking.  Foreign tables have no key_index.  Caller holds at least AccessShareLock on the relation.
  */
 extern TableMap *capstan_map_build(const SourceTable *source, Oid relid, MapPolicies policies, MemoryContext parent);
+
+/*
+ * Are the labels that the map was built from those of this table?  Signatures (row.h) do not tell all labels
+ * apart: who gets a new table map of a table asks, and builds the map again.
+ */
+extern bool capstan_map_has_labels_of(const TableMap *map, const SourceTable *source);
 
 /* Same checks, but collects the complaints (List of char *, palloc'd) instead of raising: for preflight. */
 extern List *capstan_map_complaints(const SourceTable *source, Oid relid, MapPolicies policies);

@@ -4,7 +4,7 @@
  *
  * Building is the only time that the catalog is read; converting a value afterwards looks
  * nothing up (except to name things in an error).  Whoever keeps a map across transactions
- * rebuilds it after an invalidation of the target, and when the source table's signature changes: labels
+ * rebuilds it after an invalidation of the target, and when the source table's signature or labels change: labels
  * are read from the copy of the SourceTable that is made here.
  *
  * Generated columns: the table map of the binary log does not tell them (SourceTable.table_id
@@ -360,6 +360,28 @@ capstan_map_complaints(const SourceTable *source, Oid relid, MapPolicies policie
 		result = lappend(result, pstrdup((const char *) lfirst(cell)));
 	MemoryContextDelete(context);
 	return result;
+}
+
+bool
+capstan_map_has_labels_of(const TableMap *map, const SourceTable *source)
+{
+	for (int i = 0; i < map->ncolumns; i++)
+	{
+		const SourceColumn *ours = map->columns[i].source;
+		const SourceColumn *theirs;
+
+		if (map->columns[i].source_index >= source->ncolumns)
+			return false;
+		theirs = &source->columns[map->columns[i].source_index];
+		if (ours->nlabels != theirs->nlabels)
+			return false;
+		for (int j = 0; j < ours->nlabels; j++)
+			if (ours->labels[j].length != theirs->labels[j].length ||
+				(ours->labels[j].length > 0 &&
+				memcmp(ours->labels[j].data, theirs->labels[j].data, ours->labels[j].length) != 0))
+				return false;
+	}
+	return true;
 }
 
 /* ---- rows ---- */

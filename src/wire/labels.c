@@ -7,7 +7,8 @@
  *	   enum('new','it''s','back\\slash')
  *
  * information_schema is utf8mb3, so a character beyond the BMP shows as "?".  Such a label cannot be told from
- * one with a real question mark; the signature then differs from the table map's, which stops the pipeline loudly.
+ * one with a real question mark.  Signatures (row.c) write it so, too; what the stream converts comes with the
+ * table map's labels, and the copy sends the label's own text.
  */
 #include "postgres.h"
 

@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "base/collation.h"
 #include "errcodes.h"
 #include "wire/preflight.h"
 
@@ -69,24 +68,6 @@ check_key(Preflight *pf, const SourceTableInfo *info)
 	return 1;
 }
 
-/* information_schema shows a character beyond the BMP as "?"; see labels.c. */
-static bool
-has_doubtful_label(const SourceColumn *column)
-{
-	const char *charset;
-
-	if (column->type != SOURCE_ENUM && column->type != SOURCE_SET)
-		return false;
-	charset = capstan_collation_charset(column->collation);
-	if (charset == NULL || (strcmp(charset, "utf8mb4") != 0 && strncmp(charset, "utf16", 5) != 0 &&
-							strcmp(charset, "utf32") != 0 && strcmp(charset, "gb18030") != 0))
-		return false;
-	for (int i = 0; i < column->nlabels; i++)
-		if (column->labels[i].length > 0 && memchr(column->labels[i].data, '?', column->labels[i].length) != NULL)
-			return true;
-	return false;
-}
-
 static int
 check_columns(Preflight *pf, const SourceTableInfo *info)
 {
@@ -103,14 +84,6 @@ check_columns(Preflight *pf, const SourceTableInfo *info)
 								  pstrdup(column->other_name), pstrdup("a type that can be converted"),
 								  pstrdup("Leave the table out, or give the column another type."),
 								  CAPSTAN_ERRCODE_SOURCE_TABLE);
-		}
-		else if (has_doubtful_label(column))
-		{
-			ncomplaints++;
-			capstan_preflight_add(pf, psprintf("column %s.%s", table_name(&info->table), column->name), CHECK_WARNING,
-								  pstrdup("a label with \"?\""),
-								  pstrdup("a real question mark: information_schema shows characters beyond the BMP so, and with one of those the pipeline halts at the table's first change"),
-								  NULL, CAPSTAN_ERRCODE_SOURCE_TABLE);
 		}
 	}
 	return ncomplaints;

@@ -416,6 +416,8 @@ table_of_map(PipelineRun *run, const SourceTable *source)
 				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
 	}
 	capstan_strbuf_free(&signature);
+	if (table->valid && !capstan_map_has_labels_of(table->map, source))
+		table->valid = false;
 	return table;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/collation.h"
 #include "row.h"
 
 static void
@@ -109,12 +110,56 @@ make_signature(int fact, StrBuf *out)
 	capstan_source_table_signature(&table, out);
 }
 
+/* A label of the table map and what the schema shows of it give the same signature. */
+static void
+check_label(const char *collation, const char *label, size_t length, const char *shown, size_t shown_length)
+{
+	SourceBytes labels[] = {{label, length}};
+	SourceColumn column = {.name = "e", .type = SOURCE_ENUM, .nlabels = 1, .labels = labels, .collation = capstan_collation_id(collation)};
+	SourceTable table = {.schema_name = "s", .table_name = "t", .ncolumns = 1, .columns = &column};
+	StrBuf		signature;
+	StrBuf		expected;
+
+	capstan_strbuf_init(&signature);
+	capstan_strbuf_init(&expected);
+	CHECK(column.collation != 0);
+	capstan_source_table_signature(&table, &signature);
+	labels[0].data = shown;
+	labels[0].length = shown_length;
+	capstan_source_table_signature(&table, &expected);
+	CHECK_STR(signature.data, expected.data);
+	capstan_strbuf_free(&signature);
+	capstan_strbuf_free(&expected);
+}
+
+#define CHECK_LABEL(collation, label, shown) check_label(collation, label, sizeof(label) - 1, shown, sizeof(shown) - 1)
+
+/* Beyond the BMP, information_schema shows "?". */
+static void
+test_labels(void)
+{
+	CHECK_LABEL("utf8mb4_bin", "a\xf0\x9f\x98\x80z", "a?z");
+	CHECK_LABEL("utf8mb4_bin", "\xf0\x9f\x98\x80\xf0\x9f\x98\x80", "??");
+	CHECK_LABEL("utf16_bin", "\0a\xd8\x3d\xde\0\0z", "\0a\0?\0z");
+	CHECK_LABEL("utf16le_bin", "a\0\x3d\xd8\0\xdez\0", "a\0?\0z\0");
+	CHECK_LABEL("utf32_bin", "\0\0\0a\0\1\xf6\0", "\0\0\0a\0\0\0?");
+	CHECK_LABEL("gb18030_bin", "a\x94\x39\xfc\x36\xd6\xd0", "a?\xd6\xd0");
+	/* Nothing of the BMP, and nothing cut off, is taken for one. */
+	CHECK_LABEL("gb18030_bin", "\x81\x30\x90\x31\x90\x30", "\x81\x30\x90\x31\x90\x30");
+	CHECK_LABEL("utf8mb4_bin", "\xef\xbf\xbf\xf0\x9f\x98", "\xef\xbf\xbf\xf0\x9f\x98");
+	CHECK_LABEL("utf16_bin", "\xd8\x3d\xde", "\xd8\x3d\xde");
+	CHECK_LABEL("utf32_bin", "\0\1", "\0\1");
+	CHECK_LABEL("latin1_bin", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80");
+	CHECK_LABEL("utf8mb4_bin", "", "");
+}
+
 void
 test_row(void)
 {
 	StrBuf		signatures[FACTS + 1];
 
 	test_types();
+	test_labels();
 	for (int i = 0; i <= FACTS; i++)
 	{
 		capstan_strbuf_init(&signatures[i]);
