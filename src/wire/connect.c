@@ -19,6 +19,7 @@
 #include "wire/internal.h"
 
 #define DEFAULT_PORT 3306
+#define DEFAULT_CONNECT_TIMEOUT_S 10
 #define MIN_VERSION 80000
 #define NET_TIMEOUT_S 3600		/* the source's patience with a client that is slow to read */
 
@@ -30,6 +31,12 @@ typedef struct ConnectFailure
 	char	   *text;
 	const char *hint;
 } ConnectFailure;
+
+static int
+connect_timeout_of(const SourceOptions *options)
+{
+	return options->connect_timeout_s > 0 ? options->connect_timeout_s : DEFAULT_CONNECT_TIMEOUT_S;
+}
 
 static void
 init_library(void)
@@ -169,8 +176,8 @@ static void
 set_options(SourceConn *conn, const SourceOptions *options, const char *purpose, bool tls, bool is_socket)
 {
 	MYSQL	   *mysql = conn->mysql;
-	unsigned int connect_timeout = options->connect_timeout_s;
-	unsigned int io_timeout = options->read_timeout_s;
+	unsigned int connect_timeout = connect_timeout_of(options);
+	unsigned int io_timeout = Max(options->read_timeout_s, 0);
 	unsigned int local_infile = 0;
 	unsigned int protocol = is_socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
 	unsigned long max_packet = 1024UL * 1024 * 1024;
@@ -222,7 +229,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 	conn->tls_refused = false;
 	conn->untrusted = false;
 	conn->want_host = tls && options->ssl_mode == SSL_MODE_OPTION_VERIFY_IDENTITY ? host : NULL;
-	conn->timeout_ms = options->connect_timeout_s * 1000;
+	conn->timeout_ms = connect_timeout_of(options) * 1000;
 	set_options(conn, options, purpose, tls, is_socket);
 
 	/* An empty password, not none: without one the library would look into its environment. */
@@ -454,10 +461,12 @@ set_up_session(SourceConn *conn)
 					 "SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = '', "
 					 "transaction_isolation = 'REPEATABLE-READ', autocommit = 1, completion_type = 0, "
 					 "sql_select_limit = DEFAULT, sql_big_selects = 1, sql_auto_is_null = 0, "
-					 "max_execution_time = 0, use_secondary_engine = 'OFF', "
+					 "max_execution_time = 0, "
 					 "information_schema_stats_expiry = 0, lc_messages = 'en_US', sql_quote_show_create = 1, "
 					 "wait_timeout = 28800, net_read_timeout = %d, net_write_timeout = %d",
 					 NET_TIMEOUT_S, NET_TIMEOUT_S);
+	if (conn->version_num >= 80013)
+		appendStringInfoString(&sql, ", use_secondary_engine = 'OFF'");
 	if (conn->version_num >= 80030)
 		appendStringInfoString(&sql, ", show_gipk_in_create_table_and_information_schema = 1");
 	capstan_wire_exec(conn, sql.data);
