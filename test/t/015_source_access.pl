@@ -22,7 +22,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use CapstanTest;
 
-my $my = CapstanTest::MySQL->start;
+my $my = CapstanTest::MySQL->start(options => [ "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1" ]);
 my $pg = CapstanTest::Postgres->start(conf => { shared_preload_libraries => "''" });
 my $port = $my->port;
 
