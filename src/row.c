@@ -280,3 +280,20 @@ capstan_source_table_signature(const SourceTable *table, StrBuf *out)
 	if (table->nkey > 0)
 		capstan_strbuf_append_str(out, table->key_has_prefix ? ") prefix" : ")");
 }
+
+void
+capstan_source_table_shape(const SourceTable *table, StrBuf *out)
+{
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const SourceColumn *column = &table->columns[i];
+
+		if (i > 0)
+			capstan_strbuf_append_str(out, ", ");
+		capstan_source_column_type(column, out);
+		if (column->type == SOURCE_CHAR || column->type == SOURCE_VARCHAR || column->type == SOURCE_TEXT)
+			capstan_strbuf_printf(out, " collate %u", column->collation);
+		if (!column->nullable)
+			capstan_strbuf_append_str(out, " not null");
+	}
+}

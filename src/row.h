@@ -170,6 +170,12 @@ typedef struct SourceChange
  */
 extern void capstan_source_table_signature(const SourceTable *table, StrBuf *out);
 
+/*
+ * The part of it that a table map tells with binlog_row_metadata = MINIMAL too: types, sizes, signedness, nullability, collations of
+ * text; neither names, nor labels, nor the key.
+ */
+extern void capstan_source_table_shape(const SourceTable *table, StrBuf *out);
+
 /* "bigint unsigned", "decimal(10,2)", "varchar(80 bytes)": for messages and signatures. */
 extern void capstan_source_column_type(const SourceColumn *column, StrBuf *out);
 

@@ -50,7 +50,7 @@ typedef struct ApplyTable
 	int			nranges;
 	KeyRange   *ranges;			/* of a table with an ordered key that is being copied */
 	MemoryContext range_context;
-	SourceTable *source;		/* columns and key, from the first table map or the schema; NULL before */
+	SourceTable *described;		/* from the source's schema, for table maps without names; NULL: not needed yet */
 
 	TableCounters counters;		/* not yet persisted */
 	bool		dirty;			/* counters are not zero */

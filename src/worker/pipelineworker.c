@@ -174,7 +174,6 @@ check_source(SourceConn *conn)
 		{"gtid_mode", "ON", "Set gtid_mode step by step to ON on the source."},
 		{"log_bin", "1", "Start the source with --log-bin."},
 		{"binlog_format", "ROW", "SET PERSIST binlog_format = 'ROW';"},
-		{"binlog_row_metadata", "FULL", "SET PERSIST binlog_row_metadata = 'FULL';"},
 	};
 
 	for (int i = 0; i < (int) lengthof(checks); i++)

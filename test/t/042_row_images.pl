@@ -6,7 +6,7 @@
 # with constant, expression and no defaults, generated columns, blobs, changed keys.
 # Asserted: contents are equal; where an image lacks what is needed the pipeline halts
 # with partial_row_image and nothing is lost.
-# Not asserted: binlog_row_metadata = MINIMAL.
+# The same with binlog_row_metadata = MINIMAL, set while the pipeline streams.
 
 use strict;
 use warnings;
@@ -91,8 +91,13 @@ $pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '60 s')");
 tables_equal($my, $pg, ['r.*'], 'after the snapshot');
 
 my $base = 100;
-for my $image (@images, 'MINIMAL')
+for my $image (@images, 'MINIMAL', 'metadata', @images)
 {
+	if ($image eq 'metadata')
+	{
+		$my->sql('SET GLOBAL binlog_row_metadata = MINIMAL');
+		next;
+	}
 	$my->sql("USE r; SET SESSION binlog_row_image = $image; CALL every_change($base)");
 	$base += 100;
 }
@@ -101,6 +106,8 @@ is($rc, 0, 'every change is applied') or diag($err);
 tables_equal($my, $pg, ['r.*'], 'after every change under every image');
 is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.pipeline_table'), 0, 'no row was a surprise');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'no halt');
+
+$my->sql('SET GLOBAL binlog_row_metadata = FULL');
 
 # A document of which only a difference is logged.
 $my->sql("USE r; SET SESSION binlog_row_value_options = 'PARTIAL_JSON'; UPDATE wide SET r = '{\"name\": \"a\", \"list\": [1, 2, 3, 4, 5, 6, 7, 8, 9]}' WHERE id = 1;
