@@ -137,6 +137,25 @@ store(const Incident *incident, int64 pipeline_id, bool transient)
 	return halted || pipeline == NULL;
 }
 
+/*
+ * A definite failure takes the whole transactions of its group back with it, and at the group's commit it is not even known
+ * which one it is.  Then nothing is halted yet: the next worker commits them one by one, so that all that comes before the
+ * failure is applied and the incident names its transaction.
+ */
+static bool
+set_apart(PipelineSlot *slot)
+{
+	if (MyPlace.last_gtid[0] == '\0' || MyPlace.alone)
+		return false;
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	strlcpy(slot->alone_until, MyPlace.gtid[0] != '\0' ? MyPlace.gtid : MyPlace.last_gtid, sizeof(slot->alone_until));
+	slot->state = WORKER_STARTING;
+	slot->state_since = GetCurrentTimestamp();
+	slot->restart_at = 0;
+	LWLockRelease(Capstan->lock);
+	return true;
+}
+
 /* What the launcher should do now. */
 static void
 tell_launcher(PipelineSlot *slot, int sqlerrcode, bool halted)
@@ -182,6 +201,15 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	MemoryContextSwitchTo(context);
 
 	transient = capstan_errcode_is_transient(error->sqlerrcode);
+	if (is_pipeline_worker && !transient && set_apart(slot))
+	{
+		ereport(LOG,
+				(errcode(error->sqlerrcode),
+				 errmsg("capstan pipeline \"%s\": a group of transactions failed, they are tried one by one: %s", pipeline,
+						safe_message(error))));
+		RESUME_INTERRUPTS();
+		return;
+	}
 	memset(&incident, 0, sizeof(incident));
 	incident.pipeline = pipeline;
 	incident.severity = transient ? "retry" : "halt";

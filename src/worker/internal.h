@@ -60,6 +60,8 @@ typedef struct FailurePlace
 	char		gtid[120];
 	char		table[160];
 	char	   *statement;		/* palloc'd in TopMemoryContext or NULL */
+	char		last_gtid[120]; /* of the latest whole transaction in the open group; empty: there is none */
+	bool		alone;			/* transactions are committed one by one, see alone_until in shmem.h */
 } FailurePlace;
 
 extern FailurePlace MyPlace;

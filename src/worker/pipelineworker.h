@@ -76,6 +76,7 @@ typedef struct PipelineRun
 	int64		group_bytes;
 	int64		group_transactions;
 	TimestampTz group_started_at;
+	char		alone_until[120];	/* GTID up to which no other transaction joins a group; empty: they may */
 	bool		announced;		/* "streaming" was logged */
 	TimestampTz announced_at;
 	bool		advanced;		/* what an earlier failure may have stood in the way of was done */

@@ -84,6 +84,8 @@ typedef struct PipelineSlot
 	TimestampTz state_since;
 	int			last_sqlerrcode;	/* of the last failure; 0 after a stop on request */
 	char		source_uuid[37];	/* of the server it streams from; copy workers must see the same */
+	char		alone_until[120];	/* GTID: the next worker commits each transaction for itself up to this one, with which a
+									 * group failed; empty: none */
 
 	/* snapshot */
 	int			ncopy;			/* copy workers of this run */

@@ -113,6 +113,12 @@ capstan_stream_init(PipelineRun *run)
 	capstan_binlog_set_wanted(run->decoder, is_wanted, run);
 	capstan_strbuf_init(&run->applied_text);
 	MemoryContextSwitchTo(caller);
+
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	strlcpy(run->alone_until, run->slot->alone_until, sizeof(run->alone_until));
+	run->slot->alone_until[0] = '\0';
+	LWLockRelease(Capstan->lock);
+	MyPlace.alone = run->alone_until[0] != '\0';
 }
 
 static void
@@ -217,6 +223,8 @@ capstan_stream_commit(PipelineRun *run)
 	Assert(!run->in_transaction);
 	flush_counters(run, interval_over);
 	save_progress(run);
+	if (MyPlace.alone)
+		strlcpy(MyPlace.gtid, MyPlace.last_gtid, sizeof(MyPlace.gtid));
 	PopActiveSnapshot();
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
@@ -231,6 +239,13 @@ capstan_stream_commit(PipelineRun *run)
 		run->advanced = true;
 	run->group_rows = 0;
 	run->group_transactions = 0;
+	if (MyPlace.alone)
+	{
+		MyPlace.gtid[0] = '\0';
+		if (strcmp(MyPlace.last_gtid, run->alone_until) == 0)
+			MyPlace.alone = false;
+	}
+	MyPlace.last_gtid[0] = '\0';
 	report_position(run);
 	pgstat_report_stat(false);
 }
@@ -242,7 +257,7 @@ capstan_stream_commit_if_due(PipelineRun *run, bool more_waiting)
 
 	if (run->group_open)
 	{
-		if (!more_waiting || run->group_rows >= capstan_group_rows ||
+		if (!more_waiting || MyPlace.alone || run->group_rows >= capstan_group_rows ||
 			run->group_bytes >= (int64) capstan_group_bytes * 1024 ||
 			TimestampDifferenceExceeds(run->group_started_at, GetCurrentTimestamp(), capstan_group_time))
 			capstan_stream_commit(run);
@@ -305,6 +320,8 @@ end_transaction(PipelineRun *run)
 	run->commit_us = run->gtid_commit_us;
 	capstan_witness_note(run, run->gtid_original_us, run->transaction_bytes);
 	run->group_transactions++;
+	if (run->group_open)
+		strlcpy(MyPlace.last_gtid, MyPlace.gtid, sizeof(MyPlace.last_gtid));
 	MyPlace.gtid[0] = '\0';
 	MyPlace.table[0] = '\0';
 	capstan_round_note(run, &run->gtid);
