@@ -260,13 +260,15 @@ $my->sql(q{CREATE DATABASE c; USE c; CREATE TABLE r (id INT PRIMARY KEY AUTO_INC
 # 2000 rows of 5 ms each: there is time to do harm in the middle.
 my @slow = ("'c'", "'r'", "'WHERE SLEEP(0.005) = 0'", 'true');
 
+# The statement, and no other: one that was cancelled in Postgres goes on in the source for a while.
 sub connection_id
 {
-	my ($condition) = @_;
-	return poll_until {
-		eval { $my->value("SELECT MAX(id) FROM information_schema.processlist WHERE user = 'capstan' AND $condition") } // '' =~ /^\d+$/
-		  ? $my->value("SELECT MAX(id) FROM information_schema.processlist WHERE user = 'capstan' AND $condition")
-		  : ''
+	my ($text) = @_;
+	return poll_until
+	{
+		my $id = eval { $my->value("SELECT MAX(id) FROM information_schema.processlist
+			WHERE user = 'capstan' AND command = 'Execute' AND info LIKE '%$text%'") };
+		$id && $id =~ /^\d+$/ ? $id : '';
 	};
 }
 
@@ -276,7 +278,7 @@ sub while_reading
 	my $child = fork() // die;
 	if ($child == 0)
 	{
-		my $id = connection_id("command = 'Execute'");
+		my $id = connection_id('SLEEP(0.005)');
 		sleep(0.8);
 		eval { $harm->($id) };
 		POSIX::_exit(0);
@@ -302,7 +304,7 @@ for my $options ($plain, $secure)
 	my $cancel = fork() // die;
 	if ($cancel == 0)
 	{
-		connection_id("command = 'Execute'");
+		connection_id('SLEEP(30)');
 		$pg->psql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%wire_rows%' AND pid <> pg_backend_pid()});
 		POSIX::_exit(0);
 	}
@@ -400,7 +402,6 @@ $checks = preflight($secure, '{d.*}');
 like($checks->{tls}, qr/^ok/, 'which is seen');
 like($checks->{'primary_key d.none'}, qr/^warning: .*ADD COLUMN/, 'no key');
 like($checks->{'primary_key d.prefix'}, qr/^warning/, 'a key of prefixes');
-like($checks->{'column d.labelled.e'}, qr/^warning/, 'a label that may hide a character');
 ok(!exists $checks->{'cascade d.child'}, 'cascades are logged here') if $my->value('SELECT VERSION()') =~ /^(\d+)\.(\d+)/ && $1 * 100 + $2 >= 906;
 like(preflight($plain, '{d.seen}')->{'table d.seen'}, qr/^error: .*a view/, 'a view');
 $checks = preflight($low, '{v.*,d.child}');
