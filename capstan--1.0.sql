@@ -219,7 +219,7 @@ CREATE TABLE capstan.incident (
     occurred_at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     last_at             timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     occurrences         bigint NOT NULL DEFAULT 1,
-    severity            text NOT NULL CHECK (severity IN ('halt', 'retry', 'warning', 'recovery')),
+    severity            text NOT NULL CHECK (severity IN ('halt', 'retry', 'warning')),
     class               text NOT NULL,
     sqlstate            text,
     message             text NOT NULL,
@@ -233,7 +233,7 @@ CREATE TABLE capstan.incident (
     resolution          text
 );
 CREATE INDEX incident_pipeline ON capstan.incident (pipeline, id);
-COMMENT ON TABLE capstan.incident IS 'every halt, retry, warning and recovery of a pipeline';
+COMMENT ON TABLE capstan.incident IS 'every halt, retry and warning of a pipeline, and how it was resolved';
 
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_progress', '');

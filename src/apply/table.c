@@ -12,6 +12,7 @@
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -186,12 +187,14 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	Relation	relation;
 	MemoryContext caller;
 
+	/* the lock first, in every transaction: it brings the invalidations of what changed before it, and nothing changes after */
+	LockRelationOid(table->info->target, RowExclusiveLock);
 	if (table->valid)
 		return;
 
-	/* before the lock: an invalidation that comes with it must be seen again */
-	relation = try_relation_open(table->info->target, RowExclusiveLock);
+	/* before looking: an invalidation that comes meanwhile must be seen again */
 	table->valid = true;
+	relation = try_relation_open(table->info->target, NoLock);
 	check_owner(table);
 	if (table->map != NULL)
 		MemoryContextDelete(table->map->context);

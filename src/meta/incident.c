@@ -1,6 +1,6 @@
 /*
  * incident.c
- *		capstan.incident: every halt, retry, warning and recovery.
+ *		capstan.incident: every halt, retry and warning, and how it was resolved.
  *
  * Called by the workers (in a transaction of its own when something failed) and by
  * the SQL functions that resolve incidents.  Texts come ready made and hold no

@@ -106,7 +106,7 @@ extern void capstan_meta_save_progress(int64 pipeline_id, const char *applied, c
 typedef struct Incident
 {
 	const char *pipeline;
-	const char *severity;		/* 'halt', 'retry', 'warning', 'recovery' */
+	const char *severity;		/* 'halt', 'retry', 'warning' */
 	const char *class;
 	int			sqlerrcode;		/* 0: none */
 	const char *message;

@@ -229,9 +229,13 @@ capstan_meta_merge_ranges(int64 table_id, int generation)
 	Datum		values[2] = {Int64GetDatum(table_id), Int32GetDatum(generation)};
 
 	capstan_meta_enter(&identity);
-	meta_execute("WITH numbered AS ("
-				 "  SELECT seq, low, rows, seq - pg_catalog.row_number() OVER (ORDER BY seq) AS run"
-				 "  FROM capstan.copied_range WHERE table_id = $1 AND generation = $2 AND gtid_set IS NOT NULL), "
+	/* a run: copied ranges with no uncopied one between them; merging leaves holes in seq, so it counts places, not numbers */
+	meta_execute("WITH placed AS ("
+				 "  SELECT seq, low, rows, gtid_set IS NOT NULL AS copied, pg_catalog.row_number() OVER (ORDER BY seq) AS place"
+				 "  FROM capstan.copied_range WHERE table_id = $1 AND generation = $2), "
+				 "numbered AS ("
+				 "  SELECT seq, low, rows, place - pg_catalog.row_number() OVER (ORDER BY seq) AS run"
+				 "  FROM placed WHERE copied), "
 				 "runs AS ("
 				 "  SELECT pg_catalog.min(seq) AS first, pg_catalog.max(seq) AS last, pg_catalog.sum(rows)::bigint AS rows"
 				 "  FROM numbered GROUP BY run HAVING pg_catalog.count(*) > 1), "

@@ -23,7 +23,6 @@
 /* A try that failed is followed by a pause for the writers, at least this one. */
 #define PAUSE_LEAST_MS 20
 /* Seconds until the server ends an idle lock connection: a half-open one cannot block writers for longer. */
-#define LOCK_WAIT_TIMEOUT_S 5
 #define LOCK_IDLE_TIMEOUT_S 30
 /* Before the server does so by itself. */
 #define LOCK_RECONNECT_S 20
@@ -68,8 +67,7 @@ open_lock_connection(const SourceOptions *options)
 {
 	SourceConn *conn = capstan_wire_connect(options, "lock");
 
-	capstan_wire_exec(conn, psprintf("SET SESSION lock_wait_timeout = %d, SESSION wait_timeout = %d",
-									 LOCK_WAIT_TIMEOUT_S, LOCK_IDLE_TIMEOUT_S));
+	capstan_wire_exec(conn, psprintf("SET SESSION wait_timeout = %d", LOCK_IDLE_TIMEOUT_S));
 	return conn;
 }
 
@@ -85,14 +83,6 @@ capstan_tablelock_create(const SourceOptions *options)
 	lock->flush_allowed = true;
 	lock->write_allowed = true;
 	return lock;
-}
-
-void
-capstan_tablelock_close(TableLock *lock)
-{
-	capstan_wire_close(lock->conn);
-	capstan_wire_close(lock->helper);
-	pfree(lock);
 }
 
 static char *
@@ -133,11 +123,14 @@ answer_within(TableLock *lock, int64 deadline_us)
 static unsigned int
 try_lock(TableLock *lock, TableLockKind kind, const char *name, long bound_ms)
 {
-	int64		start = now_us();
+	int64		start;
 	unsigned int code;
 	int64		waited;
 	bool		killed = false;
 
+	/* should the network break, the server itself gives up the wait that holds writers back; KILL QUERY comes before that */
+	capstan_wire_exec(lock->conn, psprintf("SET SESSION lock_wait_timeout = %ld", bound_ms / 1000 + 2));
+	start = now_us();
 	capstan_wire_send(lock->conn, lock_statement(kind, name));
 	if (!answer_within(lock, start + bound_ms * 1000))
 	{

@@ -52,7 +52,6 @@ typedef struct TableLock
 
 /* Opens both connections, in the current memory context. */
 extern TableLock *capstan_tablelock_create(const SourceOptions *options);
-extern void capstan_tablelock_close(TableLock *lock);
 
 /*
  * Climbs the ladder until the lock is had or budget_ms is over (false).  name: ready-quoted

@@ -43,6 +43,8 @@
 /* Time for one climb of the lock ladder; after that a warning incident and a longer pause. */
 #define LOCK_BUDGET_MS 30000
 #define LOCK_PAUSE_MS 5000
+/* So many attempts at a round without success make a warning incident. */
+#define ATTEMPTS_TO_REPORT 10
 
 typedef struct RoundPlan
 {
@@ -328,6 +330,29 @@ report_no_lock(CopyRun *run, const RoundPlan *plan)
 			 errhint("%s", incident.hint)));
 }
 
+/* The lock was had, but no view of use came of it, again and again: somebody alters the table, or the source is very slow. */
+static void
+report_attempts(CopyRun *run, const RoundPlan *plan)
+{
+	Incident	incident;
+
+	memset(&incident, 0, sizeof(incident));
+	incident.pipeline = run->pipeline->name;
+	incident.severity = "warning";
+	incident.class = "snapshot_round_retried";
+	incident.message = psprintf("a snapshot round on %s is tried again and again", plan->name);
+	incident.detail = psprintf("%d times so far: the read views were not open in time, or the table was changed meanwhile.", run->attempt);
+	incident.hint = "Look for ALTER, OPTIMIZE or FLUSH on the table in the process list of the source, and at its load.";
+	incident.source_table = plan->name;
+	capstan_copy_begin_catalog(run);
+	(void) capstan_meta_record_incident(&incident);
+	capstan_copy_commit_catalog(run);
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": %s", run->pipeline->name, incident.message),
+			 errdetail_internal("%s", incident.detail),
+			 errhint("%s", incident.hint)));
+}
+
 static void
 take_lock(CopyRun *run, const RoundPlan *plan)
 {
@@ -390,6 +415,8 @@ run_round(CopyRun *run, const RoundPlan *plan)
 					 errmsg("not every copy worker got ready for a snapshot round")));
 		if (capture(run, plan) != NULL)
 			break;
+		if (run->attempt % ATTEMPTS_TO_REPORT == 0)
+			report_attempts(run, plan);
 		/* not at once: what was in the way may need a moment */
 		capstan_process_wait(Min(100 * run->attempt, LOCK_PAUSE_MS), CAPSTAN_WAIT_SOURCE_LOCK);
 	}

@@ -52,7 +52,7 @@ capstan_copy_set_step(CopyRun *run, CopyWorkerStep step)
 {
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	/* what belongs to an attempt that was given up must not count for the next one */
-	if (run->slot->round == run->round && run->slot->attempt == run->attempt)
+	if (run->slot->run_id == MyArgs.generation && run->slot->round == run->round && run->slot->attempt == run->attempt)
 	{
 		run->slot->copy[run->index].step = step;
 		capstan_shmem_wake(run->slot);
@@ -411,7 +411,8 @@ attach(int index)
 
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	MySlot = &Capstan->slots[index];
-	mine = MySlot->in_use && MySlot->pid != 0 && MySlot->pipeline_id == MyArgs.pipeline_id &&
+	mine = MySlot->in_use && MySlot->pid != 0 && MySlot->database == MyArgs.database &&
+		MySlot->pipeline_id == MyArgs.pipeline_id &&
 		MySlot->run_id == MyArgs.generation && MySlot->copy[MyArgs.copy_index].pid == 0;
 	if (mine)
 	{

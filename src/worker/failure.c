@@ -30,11 +30,13 @@
 
 FailurePlace MyPlace;
 
-/* Can the message of this SQLSTATE hold values of rows? */
+/* Can its message hold values of rows?  By SQLSTATE; and what a trigger of the target raises, whatever SQLSTATE it gives it. */
 static bool
-may_hold_values(int sqlerrcode)
+may_hold_values(const ErrorData *error)
 {
-	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	if (error->funcname != NULL && strcmp(error->funcname, "exec_stmt_raise") == 0)
+		return true;
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
 	{
 		case ERRCODE_DATA_EXCEPTION:
 		case ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION:
@@ -44,7 +46,7 @@ may_hold_values(int sqlerrcode)
 		case ERRCODE_EXTERNAL_ROUTINE_INVOCATION_EXCEPTION:
 			return true;
 	}
-	return sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+	return error->sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED;
 }
 
 static void
@@ -58,7 +60,7 @@ append_name(StringInfo text, const char *what, const char *name)
 static char *
 safe_message(const ErrorData *error)
 {
-	if (capstan_log_row_values || !may_hold_values(error->sqlerrcode))
+	if (capstan_log_row_values || !may_hold_values(error))
 		return pstrdup(error->message == NULL ? "missing error text" : error->message);
 
 	switch (error->sqlerrcode)
@@ -83,7 +85,7 @@ static char *
 safe_detail(const ErrorData *error)
 {
 	StringInfoData text;
-	bool		scrubbed = !capstan_log_row_values && may_hold_values(error->sqlerrcode);
+	bool		scrubbed = !capstan_log_row_values && may_hold_values(error);
 
 	initStringInfo(&text);
 	if (error->detail != NULL && !scrubbed)
@@ -105,9 +107,11 @@ safe_detail(const ErrorData *error)
 static const char *
 safe_hint(const ErrorData *error)
 {
-	if (error->hint != NULL)
+	bool		scrubbed = !capstan_log_row_values && may_hold_values(error);
+
+	if (error->hint != NULL && !scrubbed)
 		return error->hint;
-	if (!capstan_log_row_values && may_hold_values(error->sqlerrcode))
+	if (scrubbed)
 		return "Set capstan.log_row_values = on and start the pipeline again to see the full message with its values.";
 	return NULL;
 }
@@ -198,6 +202,8 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	error = CopyErrorData();
 	FlushErrorState();
 	AbortOutOfAnyTransaction();
+	/* storing it may have to wait for a lock, and must not be the one wait that nothing ends */
+	RESUME_INTERRUPTS();
 	MemoryContextSwitchTo(context);
 
 	transient = capstan_errcode_is_transient(error->sqlerrcode);
@@ -247,5 +253,4 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 			 incident.detail != NULL ? errdetail_internal("%s", incident.detail) : 0,
 			 incident.hint != NULL ? errhint("%s", incident.hint) : 0,
 			 not_stored == NULL ? 0 : (errcontext("the incident could not be stored: %s", not_stored))));
-	RESUME_INTERRUPTS();
 }

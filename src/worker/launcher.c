@@ -346,6 +346,16 @@ has_process(int index)
 	}
 }
 
+/* Caller holds the lock. */
+static bool
+has_copy_workers(const PipelineSlot *slot)
+{
+	for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS; i++)
+		if (slot->copy[i].pid != 0)
+			return true;
+	return false;
+}
+
 /* What one slot needs; returns milliseconds until it needs a look again. */
 static long
 look_after(int index)
@@ -378,7 +388,7 @@ look_after(int index)
 		kill(slot->pid, SIGTERM);
 		nap = 1000;
 	}
-	else if (!slot->wanted && !process)
+	else if (!slot->wanted && !process && !has_copy_workers(slot))
 		slot->in_use = false;
 	else if (process && slot->pid == 0)
 		nap = 100;				/* starting or ending */

@@ -5,7 +5,7 @@
  * The other side, which plans rounds, takes locks and copies, is coordinator.c and
  * copyworker.c.  A round's steps (RoundPhase in shmem.h) and who moves it on:
  *
- *	 coordinator	IDLE/FINISHED -> PREPARE -> (lock, G) OPEN_VIEWS -> (unlock) VIEWS_OPEN
+ *	 coordinator	IDLE/FINISHED -> PREPARE -> (lock, G) OPEN_VIEWS -> (unlock) [TOUCH ->] VIEWS_OPEN
  *	 pipeline worker	VIEWS_OPEN -> COPY		at the first boundary where G is in the applied set
  *	 pipeline worker	COPY -> FINISHED		when every copy worker has committed its ranges
  *

@@ -162,12 +162,15 @@ find_or_make(Oid database, int64 pipeline_id)
 	for (int i = 0; i < Capstan->nslots; i++)
 	{
 		uint64		generation;
+		uint64		run_id;
 
 		slot = &Capstan->slots[i];
 		if (slot->in_use)
 			continue;
 
+		/* never the same twice: a process of an earlier user of the slot must not take itself for one of the next */
 		generation = slot->generation;
+		run_id = slot->run_id;
 		memset(slot, 0, offsetof(PipelineSlot, transactions));
 		pg_atomic_write_u64(&slot->transactions, 0);
 		pg_atomic_write_u64(&slot->rows, 0);
@@ -180,6 +183,7 @@ find_or_make(Oid database, int64 pipeline_id)
 		slot->database = database;
 		slot->pipeline_id = pipeline_id;
 		slot->generation = generation;
+		slot->run_id = run_id;
 		return slot;
 	}
 	return NULL;

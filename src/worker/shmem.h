@@ -96,7 +96,7 @@ typedef struct PipelineSlot
 	CopyWorkerSlot copy[CAPSTAN_MAX_COPY_WORKERS];
 
 	/* figures for the views */
-	pg_atomic_uint64 transactions;	/* source transactions applied since the worker started */
+	pg_atomic_uint64 transactions;	/* source transactions applied since the slot was taken */
 	pg_atomic_uint64 rows;
 	pg_atomic_uint64 commits;
 	pg_atomic_uint64 bytes;		/* received from the log */

@@ -316,6 +316,7 @@ end_transaction(PipelineRun *run)
 	capstan_gtidset_add(run->applied, &run->gtid);
 	MemoryContextSwitchTo(caller);
 	run->in_transaction = false;
+	run->begun = false;
 	run->progress_dirty = true;
 	run->commit_us = run->gtid_commit_us;
 	capstan_witness_note(run, run->gtid_original_us, run->transaction_bytes);
@@ -549,7 +550,7 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 
 	if (source == NULL)
 		return;
-	if (!run->begun)
+	if (!run->in_transaction || !run->begun)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
 				 errmsg("row event outside of a source transaction")));
