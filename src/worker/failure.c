@@ -213,7 +213,6 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 				(errcode(error->sqlerrcode),
 				 errmsg("capstan pipeline \"%s\": a group of transactions failed, they are tried one by one: %s", pipeline,
 						safe_message(error))));
-		RESUME_INTERRUPTS();
 		return;
 	}
 	memset(&incident, 0, sizeof(incident));
