@@ -17,6 +17,8 @@
 #include "snapshot/readview.h"
 
 #define MYSQL_TABLE_DEFINITION_CHANGED 1412
+#define MYSQL_LOCK_WAIT_TIMEOUT 1205
+#define MYSQL_LOCK_DEADLOCK 1213
 #define MYSQL_QUERY_TIMEOUT 3024
 
 /*
@@ -53,7 +55,8 @@ capstan_readview_touch(SourceConn *conn, const char *quoted_name, bool locked)
 												 TOUCH_BOUND_MS, quoted_name, locked ? 0 : 1), &result, &message);
 	if (code == 0)
 		return true;
-	if (code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT)
+	if (code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT &&
+		code != MYSQL_LOCK_WAIT_TIMEOUT && code != MYSQL_LOCK_DEADLOCK)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
 				 errmsg("table %s cannot be read from the source: %s", quoted_name, message)));

@@ -417,7 +417,8 @@ run_round(CopyRun *run, const RoundPlan *plan)
 			break;
 		if (run->attempt % ATTEMPTS_TO_REPORT == 0)
 			report_attempts(run, plan);
-		/* not at once: what was in the way may need a moment */
+		/* not at once: what was in the way may need a moment, and it must not find our view in its way */
+		capstan_copy_drop_view(run);
 		capstan_process_wait(Min(100 * run->attempt, LOCK_PAUSE_MS), CAPSTAN_WAIT_SOURCE_LOCK);
 	}
 	capstan_copy_set_step(run, COPY_TOUCHED);
