@@ -160,6 +160,12 @@ set_apart(PipelineSlot *slot)
 	return true;
 }
 
+long
+capstan_failure_backoff_ms(int failures)
+{
+	return Min(BACKOFF_FIRST_MS << Min(failures, 10), BACKOFF_LONGEST_MS);
+}
+
 /* What the launcher should do now. */
 static void
 tell_launcher(PipelineSlot *slot, int sqlerrcode, bool halted)
@@ -177,11 +183,8 @@ tell_launcher(PipelineSlot *slot, int sqlerrcode, bool halted)
 		slot->state = WORKER_HALTED;
 	else
 	{
-		long		backoff = BACKOFF_FIRST_MS << Min(slot->failures, 10);
-
 		slot->state = WORKER_RETRYING;
-		slot->failures++;
-		slot->restart_at = TimestampTzPlusMilliseconds(slot->state_since, Min(backoff, BACKOFF_LONGEST_MS));
+		slot->restart_at = TimestampTzPlusMilliseconds(slot->state_since, capstan_failure_backoff_ms(slot->failures++));
 	}
 	LWLockRelease(Capstan->lock);
 }

@@ -52,6 +52,9 @@ extern void capstan_process_wait(long timeout_ms, CapstanWait wait);
  */
 extern void capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_worker);
 
+/* How long to wait after so many failures in a row. */
+extern long capstan_failure_backoff_ms(int failures);
+
 /*
  * Where the worker is in the stream, for error texts and incidents; empty strings when unknown.
  */

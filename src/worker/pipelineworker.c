@@ -39,8 +39,8 @@
 #define AHEAD_POLL_MS 200
 /* How long the previous worker of this pipeline may need to go away. */
 #define PREDECESSOR_WAIT_MS 10000
-/* After an end by FATAL the next worker starts no earlier than so long after this one. */
-#define FATAL_RESTART_MS 1000
+/* A FATAL so long after the start counts as a failure to start. */
+#define FATAL_SOON_MS 5000
 /* A worker that has streamed for so long has recovered, whatever it did. */
 #define RECOVERED_AFTER_MS 10000
 
@@ -58,6 +58,27 @@ set_state(PipelineSlot *slot, WorkerState state)
 	LWLockRelease(Capstan->lock);
 }
 
+/*
+ * The end left no word for the launcher: what was asked for, or a FATAL.  That can be an administrator's; but if it came
+ * soon it may come again (a connection limit, a database that is closed), so not at once.
+ */
+static void
+leave_untold(PipelineSlot *slot)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		soon = !TimestampDifferenceExceeds(slot->started_at, now, FATAL_SOON_MS);
+
+	slot->state_since = now;
+	if (!slot->wanted || slot->generation != slot->running_generation)
+	{
+		slot->state = WORKER_STOPPED;
+		return;
+	}
+	slot->state = WORKER_RETRYING;
+	if (soon)
+		slot->restart_at = TimestampTzPlusMilliseconds(now, capstan_failure_backoff_ms(slot->failures++));
+}
+
 /* At exit: the slot is left to the launcher, copy workers end too. */
 static void
 detach(int code, Datum arg)
@@ -71,10 +92,7 @@ detach(int code, Datum arg)
 		slot->pid = 0;
 		slot->latch = NULL;
 		if (slot->state > WORKER_STARTING)
-		{
-			slot->state = WORKER_STOPPED;
-			slot->state_since = GetCurrentTimestamp();
-		}
+			leave_untold(slot);
 		for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS; i++)
 			if (slot->copy[i].pid != 0)
 				kill(slot->copy[i].pid, SIGTERM);
@@ -102,12 +120,10 @@ attach(int index)
 		slot->running_generation = MyArgs.generation;
 		slot->run_id++;
 		slot->state = WORKER_CONNECTING;
-		slot->state_since = GetCurrentTimestamp();
+		slot->state_since = slot->started_at = GetCurrentTimestamp();
 		slot->phase = ROUND_IDLE;
 		slot->ncopy = 0;
 		slot->source_uuid[0] = '\0';
-		/* for an end that leaves no trace in the slot (FATAL): not in a tight loop */
-		slot->restart_at = TimestampTzPlusMilliseconds(slot->state_since, FATAL_RESTART_MS);
 		before_shmem_exit(detach, (Datum) 0);
 	}
 	LWLockRelease(Capstan->lock);

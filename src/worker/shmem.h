@@ -82,6 +82,7 @@ typedef struct PipelineSlot
 	uint64		run_id;			/* a new one for each process; its copy workers carry it */
 	WorkerState state;
 	TimestampTz state_since;
+	TimestampTz started_at;		/* the process */
 	int			last_sqlerrcode;	/* of the last failure; 0 after a stop on request */
 	char		source_uuid[37];	/* of the server it streams from; copy workers must see the same */
 	char		alone_until[120];	/* GTID: the next worker commits each transaction for itself up to this one, with which a

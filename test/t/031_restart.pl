@@ -226,6 +226,18 @@ $pg->safe_psql(sprintf(q{
 	SELECT capstan.create_pipeline('doomed', server => 'source', tables => '{shop.other}');
 	SELECT capstan.start_pipeline('doomed'); }, $my->host, $my->port), database => 'doomed');
 $pg->safe_psql(q{SELECT capstan.wait_for_source('doomed', timeout => '30 s')}, database => 'doomed');
+
+# Meanwhile it is closed: each worker ends before it could say why.
+$pg->safe_psql('ALTER DATABASE doomed ALLOW_CONNECTIONS false');
+my $from = $pg->log_position;
+kill('TERM', $pg->worker_pids(qr/capstan pipeline "doomed"/));
+sleep(5);
+my $refused = () = substr($pg->log, $from) =~ /not currently accepting connections/g;
+cmp_ok($refused, '>=', 1, 'a database that is closed cannot be connected to');
+cmp_ok($refused, '<=', 5, "tries are backed off ($refused in 5 s)");
+$pg->safe_psql('ALTER DATABASE doomed ALLOW_CONNECTIONS true');
+ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'streaming', 20, database => 'doomed'), 'and it streams again when it is open');
+
 $pg->safe_psql('DROP DATABASE doomed WITH (FORCE)');
 sleep(3);
 my $tries = () = $pg->log =~ /database .* does not exist/g;

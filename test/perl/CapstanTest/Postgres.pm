@@ -110,12 +110,12 @@ sub value
 # A server that does not answer counts as "not yet".
 sub poll_query_until
 {
-	my ($self, $sql, $expected, $timeout) = @_;
+	my ($self, $sql, $expected, $timeout, %opt) = @_;
 	my ($rc, $out, $err);
 
 	$expected //= 't';
 	my $ok = CapstanTest::poll_until(sub {
-			($rc, $out, $err) = $self->psql($sql);
+			($rc, $out, $err) = $self->psql($sql, %opt);
 			chomp $out;
 			return $rc == 0 && $out eq $expected;
 		}, $timeout);
