@@ -365,6 +365,7 @@ SELECT
         WHEN NOT capstan.belongs_here(p.system_identifier, p.database_oid) THEN 'unadopted'
         WHEN w.pid IS NOT NULL THEN w.state
         WHEN p.desired_state = 'stopped' THEN 'stopped'
+        WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'
         WHEN w.state = 'retrying' THEN 'retrying'
         ELSE 'starting'
     END AS state,
@@ -413,7 +414,8 @@ WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_mon
 
 COMMENT ON VIEW capstan.pipeline_status IS 'state, position, lag, throughput and last error of each pipeline';
 COMMENT ON COLUMN capstan.pipeline_status.state IS
-    'stopped, starting, connecting, snapshot, streaming, retrying, halted, or unadopted (a restored copy, see capstan.adopt_pipeline)';
+    'stopped, starting, connecting, snapshot, streaming, retrying, halted, standby (it runs where this server replicates from, and here '
+    'after a promotion), or unadopted (a restored copy, see capstan.adopt_pipeline)';
 COMMENT ON COLUMN capstan.pipeline_status.desired_state IS 'running or stopped: what start_pipeline and stop_pipeline asked for';
 COMMENT ON COLUMN capstan.pipeline_status.applied IS 'source transactions that are applied and committed';
 COMMENT ON COLUMN capstan.pipeline_status.lag IS

@@ -85,7 +85,7 @@ typedef struct PipelineRun
 	/* Snapshot round: what is still missing before the stream has reached it. */
 	int64		round;
 	GtidSet    *needed;			/* NULL: no round waits */
-	char	   *round_set;
+	TimestampTz needed_since;
 	BackgroundWorkerHandle *copy_handles[CAPSTAN_MAX_COPY_WORKERS];
 	int			ncopy;
 	bool		copying;		/* some table is not copied yet */
@@ -134,6 +134,8 @@ extern void capstan_round_start_workers(PipelineRun *run);
  * still until it is copied.
  */
 extern void capstan_round_at_boundary(PipelineRun *run);
+/* A heartbeat: all that the source had is applied. */
+extern void capstan_round_at_end_of_log(PipelineRun *run);
 /* A transaction was applied. */
 extern void capstan_round_note(PipelineRun *run, const Gtid *gtid);
 /* Copied ranges into memory; tables all of whose ranges are copied become `streaming`. */

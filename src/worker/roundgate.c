@@ -50,6 +50,8 @@
 
 /* How often the copy workers are looked after while the stream runs. */
 #define COPY_WORKER_CHECK_MS 500
+/* The source may say that it has nothing more before we look at G: heartbeats under way do not count. */
+#define NEEDED_LATE_MS 5000
 
 static void
 begin_catalog(PipelineRun *run)
@@ -240,6 +242,7 @@ load_round(PipelineRun *run, int64 round)
 	if (set == NULL)
 		elog(ERROR, "GTID set of snapshot round " INT64_FORMAT " is broken: %s", round, error.message);
 	run->needed = capstan_gtidset_subtract(set, run->applied);
+	run->needed_since = GetCurrentTimestamp();
 	capstan_gtidset_free(set);
 	run->round = round;
 	MemoryContextSwitchTo(caller);
@@ -255,6 +258,21 @@ capstan_round_note(PipelineRun *run, const Gtid *gtid)
 	caller = MemoryContextSwitchTo(run->stream_context);
 	capstan_gtidset_remove(run->needed, gtid);
 	MemoryContextSwitchTo(caller);
+}
+
+/*
+ * The source has nothing more to send.  All of G was in its log before G was read, so what is still missing then is not in
+ * its log at all: somebody has changed gtid_purged.  The next connect finds out and says so; to wait would be for ever.
+ */
+void
+capstan_round_at_end_of_log(PipelineRun *run)
+{
+	if (run->needed == NULL || capstan_gtidset_is_empty(run->needed) ||
+		!TimestampDifferenceExceeds(run->needed_since, GetCurrentTimestamp(), NEEDED_LATE_MS))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_EXCEPTION),
+			 errmsg("the source lists transactions as executed that its binary log does not hold")));
 }
 
 static bool

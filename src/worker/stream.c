@@ -640,6 +640,7 @@ note_heartbeat(PipelineRun *run)
 	pg_atomic_write_u64(&run->slot->caught_up_us, (uint64) GetCurrentTimestamp());
 	if (!run->copying)
 		run->advanced = true;
+	capstan_round_at_end_of_log(run);
 }
 
 /* ---------------------------------------------------------------------

@@ -19,7 +19,7 @@ use Time::HiRes qw(sleep time);
 use CapstanTest;
 
 my $my = CapstanTest::MySQL->start;
-my $pg = CapstanTest::Postgres->start;
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'10ms'" });
 
 $my->sql(q{
 	CREATE DATABASE shop; USE shop;
@@ -145,6 +145,33 @@ drop();
 create();
 arrives('after a fourth copy');
 
+# ---- GTIDs that are executed, but in no binary log: a snapshot round waits for them in vain
+
+$my->sql(q{CREATE TABLE shop.big (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT);
+	INSERT INTO shop.big (v) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT REPEAT('x', 100) FROM s;
+	INSERT INTO shop.big (v) SELECT a.v FROM shop.big a, shop.big b WHERE b.id <= 10;
+	CREATE TABLE shop.large LIKE shop.big; INSERT INTO shop.large SELECT * FROM shop.big});
+$pg->safe_psql(q{SELECT capstan.create_pipeline('q', server => 'source', tables => '{shop.big,shop.large}')});
+my $locker = $pg->background('BEGIN; LOCK TABLE shop.big IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT');
+$pg->poll_query_until(q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'shop.big'::regclass AND mode = 'AccessExclusiveLock' AND granted});
+$pg->safe_psql(q{SELECT capstan.start_pipeline('q')});
+ok($pg->poll_query_until(q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'shop.big'::regclass AND NOT granted}), 'a round is being copied');
+$my->sql(q{SET GLOBAL gtid_purged = '+11111111-2222-3333-4444-555555555555:1-5'});
+$locker->wait;
+ok($pg->poll_query_until(q{SELECT state FROM capstan.pipeline_status WHERE pipeline = 'q'}, 'halted', 40),
+	'a snapshot does not wait for what is in no binary log')
+  or diag($pg->safe_psql(q{SELECT * FROM capstan.pipeline_status WHERE pipeline = 'q'}));
+is($pg->value(q{SELECT class FROM capstan.incident WHERE pipeline = 'q' AND severity = 'halt'}), 'gtids_purged', 'with its class');
+is($pg->value(q{SELECT string_agg(state, ', ' ORDER BY state) FROM capstan.table_status WHERE pipeline = 'q'}), 'copying, streaming', 'in its second round');
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('q')});
+$pg->safe_psql(q{SELECT capstan.drop_pipeline('q')});
+state_is('streaming', 'the other pipeline was connected and goes on');
+$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM capstan.pipeline_status});
+state_is('halted', 'until it connects again');
+drop();
+create();
+arrives('after a fifth copy');
+
 # ---- a standby is promoted
 
 my $standby = CapstanTest::Postgres->start(name => 'standby');
@@ -164,7 +191,7 @@ $standby->start_again;
 arrives('on the primary');
 ok($standby->poll_query_until(q{SELECT count(*) > 0 FROM shop.t WHERE v = 'on the primary'}), 'the standby follows');
 is(scalar($standby->worker_pids(qr/capstan/)), 0, 'nothing of capstan runs on a standby');
-is($standby->value('SELECT state FROM capstan.pipeline_status'), 'starting', 'what the view says there');
+is($standby->value('SELECT state FROM capstan.pipeline_status'), 'standby', 'and the view says so');
 $pg->stop('immediate');
 $my->sql(q{INSERT INTO shop.t (v) VALUES ('between two primaries')});
 $standby->safe_psql('SELECT pg_promote()');
