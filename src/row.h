@@ -74,6 +74,9 @@ typedef struct SourceColumn
 	uint32_t	octets;			/* CHAR, VARCHAR, BINARY, VARBINARY: most bytes a value can have; else 0 */
 	uint8_t		length_bytes;	/* TEXT, BLOB, JSON, GEOMETRY, VECTOR: 1 to 4 bytes of length; else 0 */
 	uint8_t		precision;		/* DECIMAL: digits; BIT: bits (1 to 64); else 0 */
+	uint8_t		geometry_type;	/* GEOMETRY: WKB code of the only type that the column holds; 0 any, or not known. From the schema only */
+	bool		has_srid;		/* GEOMETRY: all values have this SRID; from the schema only */
+	uint32_t	srid;
 	uint8_t		scale;			/* DECIMAL: digits after the point; DATETIME, TIMESTAMP, TIME: fraction digits; else 0 */
 	uint16_t	collation;		/* MySQL collation id for text, ENUM, SET; 63 binary; 0 where it has none */
 	int			nlabels;		/* ENUM, SET */

@@ -77,7 +77,9 @@ capstan_convert_guarded(ColumnMap *map, GuardedCall call, void *arg)
 	{
 		ErrorData  *error;
 
-		if (is_not_about_value(geterrcode()))
+		/* PostGIS complains of a value by an internal error. */
+		if (is_not_about_value(geterrcode()) &&
+			!(geterrcode() == ERRCODE_INTERNAL_ERROR && OidIsValid(column_private(map)->receive.fn_oid)))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();

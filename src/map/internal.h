@@ -14,6 +14,7 @@
 #ifndef CAPSTAN_MAP_INTERNAL_H
 #define CAPSTAN_MAP_INTERNAL_H
 
+#include "fmgr.h"
 #include "utils/relcache.h"
 
 #include "map/map.h"
@@ -68,6 +69,8 @@ typedef struct ColumnPrivate
 	text	  **label_texts;	/* ENUM, SET: source->nlabels of them, as utf-8 */
 	Oid		   *label_oids;		/* Postgres enum: [0] of '' or InvalidOid, [i] of label i */
 	int			numeric_scale;	/* numeric target: digits after the point, -1 without typmod */
+	FmgrInfo	receive;		/* types of other extensions: their receive function */
+	Oid			receive_typioparam;
 	ColumnConvert inner;		/* domain with constraints: the base type's converter */
 	void	   *domain_cache;	/* of domain_check() */
 } ColumnPrivate;
@@ -96,6 +99,8 @@ extern char *capstan_typemap_check(const TypePair *pair, const SourceColumn *col
 extern char *capstan_typemap_accepted(const SourceColumn *column);
 /* Is it citext, wherever that is installed? */
 extern bool capstan_typemap_is_citext(Oid typid);
+/* Is it a type of another extension that is made by its receive function? */
+extern bool capstan_typemap_is_received(Oid typid);
 /* Digits after the point of a numeric typmod; *precision gets all digits. */
 extern int	capstan_typemap_numeric_scale(int32 typmod, int *precision);
 /* Does the column hold characters (text, ENUM, SET)? */
@@ -160,6 +165,21 @@ extern Datum capstan_convert_uuid(ColumnMap *map, const SourceValue *value, bool
 extern Datum capstan_convert_jsonb(ColumnMap *map, const SourceValue *value, bool *isnull);
 extern Datum capstan_convert_json(ColumnMap *map, const SourceValue *value, bool *isnull);
 extern Datum capstan_convert_json_text(ColumnMap *map, const SourceValue *value, bool *isnull);
+
+/*
+ * PostGIS' type modifier: SRID in the bits from 8 on, WKB type in those from 2 on, has Z, has M; 0 is any.  A greater SRID than the
+ * greatest is changed by PostGIS, with no more than a notice.
+ */
+#define GEOMETRY_TYPMOD_SRID(typmod) ((typmod) >> 8 & 0xFFFFF)
+#define GEOMETRY_TYPMOD_TYPE(typmod) ((typmod) >> 2 & 0x3F)
+#define GEOMETRY_TYPMOD_HAS_ZM(typmod) (((typmod) & 3) != 0)
+#define POSTGIS_MOST_SRID 999999
+
+/* For types with capstan_typemap_is_received: looks up the receive function, in the current memory context. */
+extern void capstan_convert_prepare_receive(ColumnMap *column);
+extern Datum capstan_convert_geometry(ColumnMap *map, const SourceValue *value, bool *isnull);
+extern Datum capstan_convert_vector(ColumnMap *map, const SourceValue *value, bool *isnull);
+extern Datum capstan_convert_vector_array(ColumnMap *map, const SourceValue *value, bool *isnull);
 
 /* What NUL_BYTES policies have in common: raises under halt and in keys, else counts. */
 extern void capstan_convert_count_nul(ColumnMap *map);

@@ -159,6 +159,8 @@ prepare_private(ColumnMap *column)
 		private->charset = capstan_charset_converter(capstan_collation_charset(source->collation));
 	if (source->type == SOURCE_ENUM || source->type == SOURCE_SET)
 		prepare_labels(column);
+	if (capstan_typemap_is_received(column->basetypid))
+		capstan_convert_prepare_receive(column);
 	if (column->typid != column->basetypid && DomainHasConstraints(column->typid))
 	{
 		private->inner = column->convert;

@@ -12,10 +12,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "lib/stringinfo.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
+#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -30,6 +33,8 @@
 /* Targets without a fixed oid. */
 #define ANY_ENUM ANYENUMOID
 #define CITEXT ((Oid) 1)
+#define GEOMETRY ((Oid) 2)		/* of PostGIS */
+#define VECTOR ((Oid) 3)		/* of pgvector */
 
 typedef enum Sign
 {
@@ -56,6 +61,7 @@ static char *fits_characters(const SourceColumn *column, Oid basetypid, int32 ty
 static char *is_sixteen_bytes(const SourceColumn *column, Oid basetypid, int32 typmod);
 static char *has_labels(const SourceColumn *column, Oid basetypid, int32 typmod);
 static char *no_empty_label(const SourceColumn *column, Oid basetypid, int32 typmod);
+static char *fits_geometry(const SourceColumn *column, Oid basetypid, int32 typmod);
 
 static const TypePair pairs[] = {
 	{SOURCE_TINYINT, ANY_SIGN, INT2OID, capstan_convert_int2, NULL},
@@ -136,6 +142,11 @@ static const TypePair pairs[] = {
 	{SOURCE_JSON, ANY_SIGN, JSONBOID, capstan_convert_jsonb, NULL},
 	{SOURCE_JSON, ANY_SIGN, JSONOID, capstan_convert_json, NULL},
 	{SOURCE_JSON, ANY_SIGN, TEXTOID, capstan_convert_json_text, NULL},
+
+	{SOURCE_GEOMETRY, ANY_SIGN, GEOMETRY, capstan_convert_geometry, fits_geometry},
+	{SOURCE_GEOMETRY, ANY_SIGN, BYTEAOID, capstan_convert_bytea, NULL},
+	{SOURCE_VECTOR, ANY_SIGN, VECTOR, capstan_convert_vector, NULL},
+	{SOURCE_VECTOR, ANY_SIGN, FLOAT4ARRAYOID, capstan_convert_vector_array, NULL},
 };
 
 bool
@@ -149,6 +160,50 @@ capstan_typemap_is_citext(Oid typid)
 	named = strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), "citext") == 0;
 	ReleaseSysCache(tuple);
 	return named && IsBinaryCoercible(typid, TEXTOID);
+}
+
+/* The type of that name that belongs to the extension, in whatever schema; InvalidOid if there is none. */
+static Oid
+extension_type(const char *extension_name, const char *type_name)
+{
+	Oid			extension = get_extension_oid(extension_name, true);
+	CatCList   *list;
+	Oid			result = InvalidOid;
+
+	if (!OidIsValid(extension))
+		return InvalidOid;
+	list = SearchSysCacheList1(TYPENAMENSP, CStringGetDatum(type_name));
+	for (int i = 0; i < list->n_members && !OidIsValid(result); i++)
+	{
+		Oid			typid = ((Form_pg_type) GETSTRUCT(&list->members[i]->tuple))->oid;
+
+		if (getExtensionOfObject(TypeRelationId, typid) == extension)
+			result = typid;
+	}
+	ReleaseSysCacheList(list);
+	return result;
+}
+
+static bool
+is_extension_type(Oid typid, const char *extension_name, const char *type_name)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
+	bool		named;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	named = strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), type_name) == 0;
+	ReleaseSysCache(tuple);
+	return named && extension_type(extension_name, type_name) == typid;
+}
+
+#define POSTGIS "postgis", "geometry"
+#define PGVECTOR "vector", "vector"
+
+bool
+capstan_typemap_is_received(Oid typid)
+{
+	return is_extension_type(typid, POSTGIS) || is_extension_type(typid, PGVECTOR);
 }
 
 static bool
@@ -170,7 +225,9 @@ capstan_typemap_find(const SourceColumn *column, Oid basetypid)
 			continue;
 		if (pair->target == basetypid ||
 			(pair->target == ANY_ENUM && type_is_enum(basetypid)) ||
-			(pair->target == CITEXT && capstan_typemap_is_citext(basetypid)))
+			(pair->target == CITEXT && capstan_typemap_is_citext(basetypid)) ||
+			(pair->target == GEOMETRY && is_extension_type(basetypid, POSTGIS)) ||
+			(pair->target == VECTOR && is_extension_type(basetypid, PGVECTOR)))
 			return pair;
 	}
 	return NULL;
@@ -204,6 +261,10 @@ capstan_typemap_accepted(const SourceColumn *column)
 			appendStringInfoString(&buf, "an enum type");
 		else if (pairs[i].target == CITEXT)
 			appendStringInfoString(&buf, "citext");
+		else if (pairs[i].target == GEOMETRY)
+			appendStringInfoString(&buf, "geometry of PostGIS");
+		else if (pairs[i].target == VECTOR)
+			appendStringInfoString(&buf, "vector of pgvector");
 		else
 			appendStringInfoString(&buf, format_type_be(pairs[i].target));
 	}
@@ -414,7 +475,76 @@ no_empty_label(const SourceColumn *column, Oid basetypid, int32 typmod)
 	return NULL;
 }
 
+/* By WKB codes, as PostGIS' type modifiers have them; 0 is any. */
+static const char *const geometry_names[] = {
+	"Geometry", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"
+};
+
+#define GEOMETRY_COLLECTION 7
+
+static const char *
+geometry_name(const SourceColumn *column)
+{
+	return geometry_names[column->geometry_type < lengthof(geometry_names) ? column->geometry_type : 0];
+}
+
+/* Of a column that holds all types or SRIDs, each value is looked at. */
+static char *
+fits_geometry(const SourceColumn *column, Oid basetypid, int32 typmod)
+{
+	int			type = GEOMETRY_TYPMOD_TYPE(typmod);
+
+	if (typmod < 0)
+		return NULL;
+	if (GEOMETRY_TYPMOD_HAS_ZM(typmod))
+		return pstrdup("has a Z or M coordinate, the source has x and y");
+	/* A column of MySQL's for collections holds MULTI... ones, too, one of PostGIS' for collections does not. */
+	if (type != 0 && column->geometry_type != 0 && column->geometry_type != type && column->geometry_type != GEOMETRY_COLLECTION)
+		return psprintf("holds another type of geometry, the source %s", geometry_name(column));
+	if (GEOMETRY_TYPMOD_SRID(typmod) != 0 && column->has_srid && (uint32) GEOMETRY_TYPMOD_SRID(typmod) != column->srid)
+		return psprintf("holds SRID %d, the source %u", GEOMETRY_TYPMOD_SRID(typmod), column->srid);
+	return NULL;
+}
+
 /* ---- default types ---- */
+
+static char *
+qualified_type(Oid typid, const char *modifier)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
+	Form_pg_type type;
+	char	   *result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", typid);
+	type = (Form_pg_type) GETSTRUCT(tuple);
+	result = psprintf("%s%s", quote_qualified_identifier(get_namespace_name(type->typnamespace), NameStr(type->typname)), modifier);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+static char *
+default_geometry_type(const SourceColumn *column)
+{
+	Oid			typid = extension_type(POSTGIS);
+	bool		any_type = column->geometry_type == 0 || column->geometry_type == GEOMETRY_COLLECTION;
+	const char *name = any_type ? geometry_names[0] : geometry_name(column);
+
+	if (!OidIsValid(typid))
+		return pstrdup("bytea");
+	if (column->has_srid && column->srid > 0 && column->srid <= POSTGIS_MOST_SRID)
+		return qualified_type(typid, psprintf("(%s,%u)", name, column->srid));
+	return qualified_type(typid, any_type ? "" : psprintf("(%s)", name));
+}
+
+static char *
+default_vector_type(void)
+{
+	Oid			typid = extension_type(PGVECTOR);
+
+	/* No length: MySQL's VECTOR(n) holds shorter ones, too, pgvector's does not. */
+	return OidIsValid(typid) ? qualified_type(typid, "") : pstrdup("real[]");
+}
 
 static char *
 default_character_type(const SourceColumn *column)
@@ -473,7 +603,9 @@ capstan_map_default_type(const SourceColumn *column)
 		case SOURCE_JSON:
 			return pstrdup("jsonb");
 		case SOURCE_GEOMETRY:
+			return default_geometry_type(column);
 		case SOURCE_VECTOR:
+			return default_vector_type();
 		case SOURCE_OTHER:
 			break;
 	}

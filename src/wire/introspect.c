@@ -183,11 +183,25 @@ collation_id(Build *build, const char *name)
 	return id;
 }
 
+/* WKB codes of the types that a column can be limited to; 0 for any. */
+static uint8
+geometry_type(const char *name)
+{
+	static const char *const names[] = {
+		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection"
+	};
+
+	for (int i = 0; i < (int) lengthof(names); i++)
+		if (strcmp(names[i], name) == 0)
+			return (uint8) i;
+	return strcmp(name, "geometrycollection") == 0 ? 7 : 0;
+}
+
 /* The columns of the query in read_columns. */
 enum
 {
 	COL_SCHEMA, COL_TABLE, COL_NAME, COL_TYPE, COL_FULL_TYPE, COL_NULLABLE, COL_OCTETS, COL_PRECISION, COL_SCALE,
-	COL_FRACTION, COL_COLLATION, COL_EXTRA, COL_GENERATION, COL_HAS_DEFAULT
+	COL_FRACTION, COL_COLLATION, COL_EXTRA, COL_GENERATION, COL_HAS_DEFAULT, COL_SRID
 };
 
 static void
@@ -233,6 +247,11 @@ set_type(Build *build, SourceColumn *column, char **row)
 		case SOURCE_ENUM:
 		case SOURCE_SET:
 			has_collation = true;
+			break;
+		case SOURCE_GEOMETRY:
+			column->geometry_type = geometry_type(row[COL_TYPE]);
+			column->has_srid = row[COL_SRID] != NULL;
+			column->srid = column->has_srid ? (uint32) strtoul(row[COL_SRID], NULL, 10) : 0;
 			break;
 		case SOURCE_OTHER:
 			column->other_name = pstrdup(row[COL_FULL_TYPE] != NULL ? row[COL_FULL_TYPE] : row[COL_TYPE]);
@@ -498,7 +517,7 @@ read_details(Build *build)
 	capstan_wire_for_each_row(build->conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, "
 									   "CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, "
-									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION, COLUMN_DEFAULT IS NOT NULL "
+									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION, COLUMN_DEFAULT IS NOT NULL, SRS_ID "
 									   "FROM information_schema.COLUMNS WHERE %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", condition),
 							  add_column, build);

@@ -30,11 +30,24 @@ deps_missing()
 		# Before the first "apt-get update" the version is not known yet.
 		echo "postgresql-${pg:-VERSION}"
 		echo "postgresql-server-dev-${pg:-VERSION}"
+		deps_extensions "${pg:-VERSION}"
+	else
+		# Those of a Postgres that is not Debian's are its owner's business.
+		pg=$("${PG_CONFIG:-pg_config}" --bindir | sed -n 's,^/usr/lib/postgresql/\([0-9]*\)/bin$,\1,p')
+		[ -z "$pg" ] || deps_extensions "$pg" "$("${PG_CONFIG:-pg_config}" --sharedir)/extension"
 	fi
 
 	if ! mysql_on_path && [ ! -x "$CAPSTAN_CACHE/mysql-root/usr/sbin/mysqld" ]; then
 		command -v mmdebstrap >/dev/null || echo mmdebstrap
 	fi
+}
+
+# deps_extensions VERSION [FOLDER]: PostGIS and pgvector, of which tests make columns, unless they are in the folder.
+# Debian has pgvector since its Postgres 17; without it the tests say so.
+deps_extensions()
+{
+	[ -e "${2:-}/postgis.control" ] || echo "postgresql-$1-postgis-3"
+	[ "$1" = VERSION ] || [ "$1" -lt 17 ] || [ -e "${2:-}/vector.control" ] || echo "postgresql-$1-pgvector"
 }
 
 deps_have_postgres()

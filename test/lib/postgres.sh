@@ -33,7 +33,8 @@ pg_locate()
 		fi
 	fi
 	PG_BIN=$PG_STAGE$bindir
-	stamp="$("$PG_CONFIG" --version) $(stat -c %Y "$bindir/postgres")"
+	# Other extensions that have been installed since are copied, too.
+	stamp="$("$PG_CONFIG" --version) $(stat -c %Y "$bindir/postgres" "$("$PG_CONFIG" --pkglibdir)" "$("$PG_CONFIG" --sharedir)/extension" | tr '\n' ' ')"
 	[ "$(cat "$PG_STAGE/stamp" 2>/dev/null)" != "$stamp" ] || return 0
 	(
 		flock 8

@@ -14,6 +14,8 @@
 #     TIME                       [-]hours:minutes:seconds, six fractional digits
 #     characters, ENUM, SET      as a JSON string
 #     binary                     hexadecimal
+#     GEOMETRY                   hexadecimal, SRID and WKB, as MySQL stores it
+#     VECTOR                     hexadecimal, the numbers as MySQL stores them
 #     JSON                       as MySQL writes it, which is how jsonb does it too, but
 #                                for numbers in scientific notation: those are expanded
 # A zero or partial date counts as NULL, the default policy of a pipeline.
@@ -32,6 +34,8 @@ use File::Temp ();
 # Types whose order is the same in MySQL and Postgres.
 my %same_order = map { $_ => 1 } qw(tinyint smallint mediumint int bigint decimal date
   datetime timestamp time year binary varbinary);
+
+my $geometry = qr/^(?:geometry|point|linestring|polygon|multipoint|multilinestring|multipolygon|geomcollection)$/;
 
 # compare(mysql => \@client, psql => \@client, tables => \@names, target => \%map):
 # one hash for each table: table, rows, equal, difference. A name is 'schema.table' or
@@ -294,7 +298,7 @@ sub _mysql_text
 	return "CAST(CAST($q AS TIME(6)) AS CHAR)" if $type eq 'time';
 	return "JSON_QUOTE(CONVERT($q USING utf8mb4))"
 	  if $type =~ /^(?:char|varchar|tinytext|text|mediumtext|longtext|enum|set)$/;
-	return "HEX($q)" if $type =~ /^(?:binary|varbinary|tinyblob|blob|mediumblob|longblob)$/;
+	return "HEX($q)" if $type =~ /^(?:binary|varbinary|tinyblob|blob|mediumblob|longblob|vector)$/ || $type =~ $geometry;
 	return "CAST($q AS CHAR)" if $type eq 'json';
 	croak "column $c->{name}: no canonical text for MySQL type $c->{full}";
 }
@@ -307,7 +311,12 @@ sub _postgres_text
 	my $number = $pg =~ /^(?:int2|int4|int8|numeric)$/;
 	my $text = $pg =~ /^(?:text|varchar|bpchar|citext)$/;
 
-	if ($type =~ /int$|^year$|^decimal$/)
+	if ($type =~ $geometry)
+	{
+		return "upper(encode($q, 'hex'))" if $pg eq 'bytea';
+		return "upper(encode(" . _little_endian("int4send(ST_SRID($q))") . " || ST_AsBinary($q, 'NDR'), 'hex'))" if $pg eq 'geometry';
+	}
+	elsif ($type =~ /int$|^year$|^decimal$/)
 	{
 		return "$q\::text" if $number;
 		return "$q\::int::text" if $pg eq 'bool';
@@ -349,6 +358,11 @@ sub _postgres_text
 		return "upper(encode($q, 'hex'))" if $pg eq 'bytea';
 		return "upper(replace($q\::text, '-', ''))" if $pg eq 'uuid';
 	}
+	elsif ($type eq 'vector')
+	{
+		return "(SELECT upper(string_agg(encode(" . _little_endian('float4send(x)') . ", 'hex'), '' ORDER BY n)) FROM unnest($q\::real[]) WITH ORDINALITY AS u (x, n))"
+		  if $pg =~ /^(?:_float4|vector)$/;
+	}
 	elsif ($type eq 'json')
 	{
 		return "$q\::text::jsonb::text" if $text || $pg =~ /^jsonb?$/;
@@ -359,6 +373,13 @@ sub _postgres_text
 		return "to_json($q\::text)::text";
 	}
 	croak "column $c->{name}: no canonical text for Postgres type $pg of MySQL type $c->{full}";
+}
+
+# Four bytes the other way round.
+sub _little_endian
+{
+	my ($bytes) = @_;
+	return join ' || ', map { "substr($bytes, $_, 1)" } 4, 3, 2, 1;
 }
 
 sub _finite

@@ -143,7 +143,7 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ': ' || SQLERRM;
 END $$;
 SELECT sqlstate_of('e int; s int', 'en');
-SELECT sqlstate_of('e geometry; s int', 'en');
+SELECT sqlstate_of('e sparkle; s int', 'en');
 SELECT sqlstate_of('@nonames; e int', 'en');
 \set VERBOSITY default
 SELECT key_index('e int; s int', 'en');

@@ -111,6 +111,14 @@ SELECT count(*) FILTER (WHERE c = n) AS same_in_iso_8859_1,
 	   string_agg(to_hex(n) || '=' || to_hex(c), ' ') FILTER (WHERE n < 160)
 FROM (SELECT n + 127 AS n, ascii(substr(a, n, 1)) AS c FROM t, generate_series(1, 128) n) x;
 
+-- GEOMETRY and VECTOR without the extensions that have types for them: SRID and WKB as they are stored; numbers to the bit.
+CREATE TABLE x (g bytea, v real[]);
+SELECT put('g geometry; v vector', 'x', ARRAY['bytes \xe6100000010100000000000000000034400000000000002440', 'bytes \x0000803f000020400000008001000000']);
+SELECT put('g geometry; v vector', 'x', ARRAY['null', 'null']);
+SELECT g, v, array_dims(v), encode(float4send(v[3]), 'hex') FROM x;
+SELECT put('v vector', 'x', ARRAY['bytes \x0000803f00']);
+SELECT put('v vector', 'x', ARRAY['bytes \x']);
+
 -- ENUM and SET: by number or by text, one value; labels in the column's character set.
 CREATE TYPE mood AS ENUM ('gone', 'active', 'é', '');
 CREATE TABLE e (n serial, a text, b mood, c text, d text[]);
