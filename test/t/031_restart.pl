@@ -122,7 +122,7 @@ $since = now();
 $proxy->stall;
 $my->sql(q{INSERT INTO shop.run (v) VALUES ('held back')});
 my $start = time();
-incident_comes($since, qr/silent/, 'a half-open connection is noticed', 15);
+incident_comes($since, qr/silent|Lost connection/, 'a half-open connection is noticed', 15);
 cmp_ok(time() - $start, '<', 10, sprintf 'after %.1f s', time() - $start);
 $proxy->pass;
 arrives('after a half-open connection');
