@@ -29,3 +29,6 @@ CREATE FUNCTION charset_codes(charset text, codes bytea, width int) RETURNS byte
 CREATE FUNCTION charset_text(charset text, bytes bytea) RETURNS bytea LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_charset_text';
 CREATE FUNCTION charset_second(charset text, bytes bytea) RETURNS bool LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_charset_second';
 CREATE FUNCTION charset_time(charset text, bytes bytea, times int) RETURNS float8 LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_charset_time';
+
+-- Of `count` values of a DECIMAL the first that is not, byte by byte, what numeric_in makes of its text; NULL if there is none.
+CREATE FUNCTION decimals(spec text, target regclass, count int) RETURNS text LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_decimals';
