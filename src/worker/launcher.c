@@ -49,6 +49,8 @@
 #define PROBE_RETRY_FIRST_MS 1000
 #define PROBE_RETRY_LONGEST_MS 60000
 #define OWNER_RETRY_MS 30000
+/* Nothing is put off for longer than this. */
+#define LONGEST_PAUSE_MS 60000
 
 /* Handles of the pipeline workers started by this launcher, by slot. */
 static BackgroundWorkerHandle **handles;
@@ -373,7 +375,8 @@ look_after(int index)
 		 /* nothing */ ;
 	else if (slot->wanted && !process && slot->state != WORKER_HALTED)
 	{
-		if (slot->restart_at <= now)
+		/* a clock that was set back must not put it off for as long */
+		if (slot->restart_at <= now || slot->restart_at > TimestampTzPlusMilliseconds(now, LONGEST_PAUSE_MS))
 		{
 			start = true;
 			slot->state = WORKER_STARTING;

@@ -23,7 +23,7 @@
 #include "errcodes.h"
 #include "worker/pipelineworker.h"
 
-#define WITNESS_MOST_BYTES (256 * 1024)
+#define WITNESS_MOST_BYTES (16 * 1024 * 1024)
 
 /*
  * The set to open the dump with: what was applied, less the witness if there is one that the source can send.  In the

@@ -105,6 +105,17 @@ for my $mode ('fast', 'immediate')
 	arrives("after idle tables, purged logs and a restart ($mode)");
 }
 
+# ---- GTIDs given by hand: empty transactions, gaps, and numbers that go down
+
+my $uuid = '99999999-8888-7777-6666-555555555555';
+$my->sql(join '; ', (map { "SET gtid_next = '$uuid:$_'; BEGIN; COMMIT" } 10, 5, 7, 12),
+	"SET gtid_next = '$uuid:1000000000000'; INSERT INTO shop.t (v) VALUES ('by hand'); SET gtid_next = '$uuid:6'; INSERT INTO shop.t (v) VALUES ('and before it')");
+arrives('after GTIDs given by hand');
+is($pg->value(qq{SELECT applied OPERATOR(capstan.@>) '$uuid:5-7:10:12:1000000000000'::capstan.gtid_set
+	AND NOT applied OPERATOR(capstan.@>) '$uuid:8'::capstan.gtid_set FROM capstan.pipeline_progress}), 't', 'the position holds them, and not what lies between');
+$pg->safe_psql('SELECT pg_terminate_backend(pid) FROM capstan.pipeline_status');
+arrives('after another connect from there');
+
 # ---- purged while it was stopped
 
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
