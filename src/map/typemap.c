@@ -16,6 +16,7 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
@@ -391,7 +392,18 @@ fits_interval(const SourceColumn *column, Oid basetypid, int32 typmod)
 	return NULL;
 }
 
-/* Most characters of a value; labels that cannot be read count by their bytes. */
+static text *label_text(const SourceColumn *column, int i);
+
+/* Labels that cannot be read count by their bytes; they have a complaint of their own. */
+static uint64
+label_characters(const SourceColumn *column, int i)
+{
+	text	   *label = label_text(column, i);
+
+	return label == NULL ? column->labels[i].length : (uint64) pg_mbstrlen_with_len(VARDATA_ANY(label), VARSIZE_ANY_EXHDR(label));
+}
+
+/* Most characters of a value. */
 static uint64
 most_characters(const SourceColumn *column)
 {
@@ -408,8 +420,10 @@ most_characters(const SourceColumn *column)
 		default:
 			for (int i = 0; i < column->nlabels; i++)
 			{
-				sum += column->labels[i].length + (i > 0);
-				longest = Max(longest, column->labels[i].length);
+				uint64		characters = label_characters(column, i);
+
+				sum += characters + (i > 0);
+				longest = Max(longest, characters);
 			}
 			return column->type == SOURCE_SET ? sum : longest;
 	}

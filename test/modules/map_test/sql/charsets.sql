@@ -79,6 +79,11 @@ SELECT put('a varchar(2) collate=utf16_bin; e set(x''00e9'',x''0078'') collate=u
 SELECT put('a varchar(2) collate=utf16_bin; e set(x''00e9'',x''0078'') collate=utf16_bin; s set(x''00e9'',x''0078'') collate=utf16_bin', 'c',
 	ARRAY['bytes \x0041', 'bytes \x00e9002c0078', 'bytes \x00e9002c0078']);
 TABLE c;
+-- Labels, too, are counted in characters.
+CREATE TABLE l (a varchar(3), b varchar(7));
+SELECT complaints('a enum(x''00e900e900e9'') collate=utf16_bin; b set(x''00e900e900e9'',x''0078'') collate=utf16_bin', 'l');
+ALTER TABLE l ALTER a TYPE varchar(2), ALTER b TYPE varchar(4);
+SELECT complaints('a enum(x''00e900e900e9'') collate=utf16_bin; b set(x''00e900e900e9'',x''0078'') collate=utf16_bin', 'l');
 
 SET client_min_messages = warning;
 DROP SCHEMA test_charsets CASCADE;
