@@ -7,8 +7,9 @@
 # the gate for ordered keys (what lies outside the copied ranges is).
 # How: one table for each kind, ranges of some 100 rows; writers that prefer the table
 # that is being copied, and insert, update, delete, REPLACE, change keys, change only their
-# case or padding, and hand over unique values. Twice: left alone, and with the workers
-# and the server killed and the pipeline stopped and started meanwhile.
+# case or padding, and hand over unique values. Thrice: left alone; as
+# small tables of one range each; with more copy workers, and workers and server killed and the
+# pipeline stopped and started meanwhile.
 # Asserted: contents are equal, every pageable table took several rounds, no row was a surprise,
 # nothing halted.
 # Not asserted: speed.
@@ -194,12 +195,21 @@ is("@once", join(' ', sort keys %whole), 'all others took several rounds');
 is($pg->value("SELECT string_agg(source_table, ' ' ORDER BY source_table) FROM capstan.pipeline_table WHERE NOT key_pageable"), join(' ', sort keys %whole), 'tables in one piece');
 drop_pipeline($pg, 'keys');
 
+# As what they are, small tables: each in one range.
+$pg->append_conf('capstan.max_range_rows = 100000');
+$pg->reload;
+snapshot('small', \@names);
+is($pg->value('SELECT count(*) FROM capstan.copied_range'), scalar(@names), 'each was copied as one range');
+drop_pipeline($pg, 'keys');
+
 # The same again with some of each sort, and with everything that may break a snapshot off.
 my ($struck, $next) = (0, 1);
+$pg->append_conf('capstan.max_range_rows = 60', 'capstan.copy_workers = 4');
+$pg->reload;
 snapshot('struck', [ qw(bigints bits chars_ai datetimes enums invisible_key mixed_order mixed_text tinyints unique_key varbinaries varchars_general) ], sub {
 	my ($seconds) = @_;
 
-	return if $seconds < $next || $struck >= 7;
+	return if $seconds < $next || $struck >= 6;
 	my $kind = $struck++ % 4;
 	my @workers = $pg->worker_pids(qr/capstan (?:pipeline|copy)/);
 	if ($kind == 0) { kill('TERM', $workers[ rand @workers ]) if @workers }
@@ -210,7 +220,7 @@ snapshot('struck', [ qw(bigints bits chars_ai datetimes enums invisible_key mixe
 		$pg->safe_psql("SELECT capstan.start_pipeline('keys')");
 	}
 	else { $pg->restart('immediate') }
-	$next = $seconds + 2;
+	$next = $seconds + 1;
 });
 cmp_ok($struck, '>=', 4, 'it was struck several times');
 
