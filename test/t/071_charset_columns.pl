@@ -135,7 +135,10 @@ for my $charset (grep { $max_bytes{$_} > 1 } @charsets)
 
 # The source's own log tells the queries, and with them the bounds.
 $my->sql("SET GLOBAL log_output = 'TABLE', general_log = ON");
-start_pipeline($pg, 'charsets', [ (map { $_->name } @tables), @all, @keys ], timeout => '180 s');
+my $t03 = "'中文', '圖形', '日本', 'é€', 'Ω', 'é'";
+$my->sql("CREATE TABLE v.t03 (id INT PRIMARY KEY, g VARCHAR(50) CHARSET gbk, b VARCHAR(50) CHARSET big5, s VARCHAR(50) CHARSET sjis,
+	u VARCHAR(50) CHARSET utf16, x VARCHAR(50) CHARSET ucs2, e ENUM('é','z') CHARSET latin1); INSERT INTO v.t03 VALUES (1, $t03)");
+start_pipeline($pg, 'charsets', [ (map { $_->name } @tables), 'v.t03', @all, @keys ], timeout => '180 s');
 $my->sql('SET GLOBAL general_log = OFF');
 for my $table (@keys)
 {
@@ -154,12 +157,13 @@ for my $table (@all)
 # Key changes, deletes, and rows between the ranges' bounds.
 $changes .= "UPDATE $_ SET v = v + 1000 WHERE v % 3 = 0; DELETE FROM $_ WHERE v % 5 = 1; UPDATE IGNORE $_ SET k = CONCAT('x', LEFT(k, 5)) WHERE v % 7 = 2;
 	INSERT IGNORE INTO $_ SELECT CONCAT(LEFT(k, 5), 'm'), 7 FROM $_ WHERE v % 11 = 3;\n" for @keys;
-$my->sql($changes);
+$my->sql("$changes INSERT INTO v.t03 VALUES (2, $t03)");
 if (sync_pipeline($pg, 'charsets', '180 s'))
 {
 	$_->check for @tables;
 }
 tables_equal($my, $pg, [ map { $_->name } @tables ], 'columns and labels');
+is($pg->value("SELECT string_agg(concat_ws(' ', g, b, s, u, x, e), '; ' ORDER BY id) FROM v.t03"), join('; ', ('中文 圖形 日本 é€ Ω é') x 2), 'T03');
 tables_equal($my, $pg, \@all, 'all characters');
 tables_equal($my, $pg, \@keys, 'keys');
 cmp_ok($my->value("SELECT COUNT(*) FROM $_"), '>', 80, "$_: rows") for @keys;
