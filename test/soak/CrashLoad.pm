@@ -127,26 +127,31 @@ BEGIN
 END //
 CREATE PROCEDURE append(me INT)
 BEGIN
+  DECLARE some INT DEFAULT FLOOR(RAND() * 50);
   START TRANSACTION;
   INSERT INTO ledger (writer, at) VALUES (me, NOW(6));
   INSERT INTO keyless VALUES (LAST_INSERT_ID(), me, 'new');
   INSERT INTO notes VALUES (UUID(), me);
-  UPDATE versions SET v = v + 1 WHERE id = FLOOR(RAND() * 50);
+  UPDATE versions SET v = v + 1 WHERE id = some;
   UPDATE versions SET v = v + 1 WHERE id = me;
   COMMIT;
 END //
 CREATE PROCEDURE trade(me INT)
 BEGIN
+  DECLARE a, b, c INT;
+  DECLARE l, m INT;
+  SELECT 1 + FLOOR(RAND() * $rows), 1 + FLOOR(RAND() * $rows), 1 + FLOOR(RAND() * $rows), FLOOR(RAND() * 1000), FLOOR(RAND() * 20) INTO a, b, c, l, m;
   START TRANSACTION;
   INSERT INTO orders (customer, total, at) VALUES (CONCAT('w', me), RAND() * 100, NOW(6));
-  UPDATE orders SET total = total + 1, note = CONCAT('ö', RAND()) WHERE id = 1 + FLOOR(RAND() * $rows);
-  DELETE FROM orders WHERE id = 1 + FLOOR(RAND() * $rows);
-  UPDATE IGNORE orders SET id = IF(id > 1000000000, id - 1000000000, id + 1000000000) WHERE id = 1 + FLOOR(RAND() * $rows);
-  UPDATE IGNORE order_lines SET line = (line + 10) % 40 WHERE order_id = FLOOR(RAND() * 1000) AND line = FLOOR(RAND() * 20);
+  UPDATE orders SET total = total + 1, note = CONCAT('ö', RAND()) WHERE id = a;
+  DELETE FROM orders WHERE id = b;
+  UPDATE IGNORE orders SET id = IF(id > 1000000000, id - 1000000000, id + 1000000000) WHERE id IN (c, c + 1000000000);
+  UPDATE IGNORE order_lines SET line = (line + 10) % 40 WHERE order_id = l AND line IN (m, m + 20);
   COMMIT;
 END //
 CREATE PROCEDURE hand_on()
 BEGIN
+  DECLARE l INT DEFAULT FLOOR(RAND() * 1000);
   SET \@a = NULL, \@b = NULL, \@e = NULL, \@f = NULL, \@s = NULL;
   SELECT CONCAT(CHAR(65 + FLOOR(RAND() * 26)), 'A', FLOOR(RAND() * 1000)), CONCAT(CHAR(65 + FLOOR(RAND() * 26)), 'a', FLOOR(RAND() * 1000)) INTO \@x, \@y;
   START TRANSACTION;
@@ -158,7 +163,7 @@ BEGIN
   UPDATE IGNORE people SET name = CONCAT(LEFT(name, 1), IF(RAND() < 0.5, 'Ä', 'a'), FLOOR(RAND() * 5000)) WHERE name = \@a;
   SET \@s = FLOOR(RAND() * 1000);
   UPDATE order_lines SET slot = NULL WHERE slot = \@s;
-  UPDATE order_lines SET slot = \@s WHERE order_id = FLOOR(RAND() * 1000) AND line = 1 AND slot IS NULL;
+  UPDATE order_lines SET slot = \@s WHERE order_id = l AND line = 1 AND slot IS NULL;
   COMMIT;
 END //
 CREATE PROCEDURE large()
