@@ -7,8 +7,7 @@
 #
 # The text of a value, NULL as the bare word NULL:
 #     integers, DECIMAL, YEAR    as they are
-#     FLOAT, DOUBLE              all digits that tell it from its neighbours, as
-#                                DIGITSeEXPONENT: the two sides write 1e20 differently
+#     FLOAT, DOUBLE              17 digits, which tell it from its neighbours
 #     BIT                        binary digits
 #     DATE, DATETIME, TIMESTAMP  ISO, six fractional digits, TIMESTAMP in UTC
 #     TIME                       [-]hours:minutes:seconds, six fractional digits
@@ -30,6 +29,7 @@ use warnings;
 
 use Carp qw(croak);
 use File::Temp ();
+use POSIX ();
 
 # Types whose order is the same in MySQL and Postgres.
 my %same_order = map { $_ => 1 } qw(tinyint smallint mediumint int bigint decimal date
@@ -455,21 +455,14 @@ sub _expand_number
 	return $sign . $whole . ($scale ? ".$fraction" : '');
 }
 
-# The text of a float, as MySQL writes it in a JSON array or Postgres by itself, to
-# DIGITSeEXPONENT without zeros at either end.
+# The text of a float, as MySQL writes it in a JSON array or Postgres by itself, to 17 digits:
+# where two texts of the same length are both nearest to a value, the two sides choose differently.
 sub _normal_float
 {
 	my ($text) = @_;
-	my ($sign, $whole, $fraction, $exponent) =
-	  $text =~ /^\[?(-?)(\d+)(?:\.(\d+))?(?:e([-+]?\d+))?\]?$/ or return $text eq '[null]' ? 'NULL' : $text;
+	my ($number) = $text =~ /^\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\]?$/ or return $text eq '[null]' ? 'NULL' : $text;
 
-	$fraction //= '';
-	$exponent = ($exponent // 0) - length $fraction;
-	my $digits = "$whole$fraction";
-	$digits =~ s/^0+//;
-	return "${sign}0" if $digits eq '';
-	$digits =~ s/(0+)$// and $exponent += length $1;
-	return "$sign${digits}e$exponent";
+	return sprintf('%.17g', scalar POSIX::strtod($number));
 }
 
 # Called as a program, it is the filter for the JSON and float columns of a stream.
