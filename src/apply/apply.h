@@ -35,11 +35,13 @@ typedef struct ApplyTable
 	bool		valid;
 	TableMap   *map;
 	Oid			table_owner;
-	SPIPlanPtr	insert;			/* ON CONFLICT (key) DO NOTHING */
+	SPIPlanPtr	insert;			/* ON CONFLICT (key) DO NOTHING; without a key just INSERT, and the others are NULL */
 	SPIPlanPtr	update;			/* by key, other columns; NULL if there are none */
 	SPIPlanPtr	delete;			/* by key */
 	SPIPlanPtr	select;			/* all mapped columns by key */
 	List	   *partial_plans;	/* of PartialPlan (partialchange.c): UPDATEs of some columns */
+	List	   *keyless_plans;	/* of KeylessPlan (keyless.c) */
+	bool	   *indexed;		/* keyless.c: by mapped column, in the map's context; NULL: not looked up */
 	Datum	   *values;			/* scratch of one row, by attribute number */
 	bool	   *isnull;
 	Datum	   *arguments;		/* scratch of one statement, by mapped column */

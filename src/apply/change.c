@@ -14,7 +14,7 @@
  *
  * The gate: while a table with an ordered key is being copied, a change of a key outside the
  * copied ranges is left out, for its range will bring it.  Each half of an update
- * meets the gate on its own.
+ * meets the gate on its own.  A table without a key waits for its only range as a whole (keyless.c).
  */
 #include "postgres.h"
 
@@ -67,12 +67,20 @@ apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected)
 }
 
 bool
+apply_waits_for_copy(const ApplyTable *table)
+{
+	return !table->copied && table->map->nkey == 0;
+}
+
+bool
 apply_passes_gate(ApplyTable *table, const SourceValue *row)
 {
 	TableMap   *map = table->map;
 
-	if (table->copied || !table->info->key_ordered)
+	if (table->copied)
 		return true;
+	if (!table->info->key_ordered)
+		return !apply_waits_for_copy(table);
 	for (int r = 0; r < table->nranges; r++)
 	{
 		KeyRange   *range = &table->ranges[r];
@@ -163,7 +171,9 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 		return;
 
 	capstan_apply_enter_owner(table, &owner);
-	if (before_passes && after_passes && same_key(table->map, change->before, change->after))
+	if (table->map->nkey == 0)
+		apply_keyless_change(table, change);
+	else if (before_passes && after_passes && same_key(table->map, change->before, change->after))
 	{
 		apply_set_row(table, change->after);
 		put_row(table, true);

@@ -17,6 +17,11 @@ extern bool apply_passes_gate(ApplyTable *table, const SourceValue *row);
 extern bool apply_is_exact(ApplyTable *table);
 extern SPIPlanPtr apply_keep_plan(const char *sql, int nargs, Oid *types);
 extern void apply_drop_partial_plans(ApplyTable *table);
+extern void apply_drop_keyless_plans(ApplyTable *table);
+/* A change of a table without a key, full images.  As the table's owner. */
+extern void apply_keyless_change(ApplyTable *table, const SourceChange *change);
+/* All changes are left to the copy until the table is copied: nothing else tells which rows it will bring. */
+extern bool apply_waits_for_copy(const ApplyTable *table);
 /* Runs a plan with what was set; returns the number of rows it touched. */
 extern uint64 apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected);
 

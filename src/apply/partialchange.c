@@ -267,11 +267,25 @@ apply_update(ApplyTable *table, const SourceChange *change)
 	table->dirty = true;
 }
 
+/* A table without a key: its rows are logged whole, whatever the row image, as they can be found in no other way. */
+static bool
+may_find_row(ApplyTable *table, const SourceChange *change)
+{
+	if (apply_waits_for_copy(table))
+		return false;
+	for (int i = 0; change->before != NULL && i < change->table->ncolumns; i++)
+		if (change->before[i].kind == VALUE_ABSENT)
+			raise_image(table, change->table->columns[i].name, "the table has no key, and the column is not in the image");
+	return true;
+}
+
 void
 capstan_apply_partial_change(ApplyTable *table, const SourceChange *change)
 {
 	TableOwnerContext owner;
 
+	if (table->map->nkey == 0 && !may_find_row(table, change))
+		return;
 	switch (change->kind)
 	{
 		case CHANGE_INSERT:

@@ -130,7 +130,7 @@ append_key_condition(StringInfo sql, TableMap *map, Relation relation)
 	}
 }
 
-/* The four statements, with the mapped columns as parameters $1 .. $n. */
+/* The statements, with the mapped columns as parameters $1 .. $n. */
 static void
 make_plans(ApplyTable *table, Relation relation)
 {
@@ -165,6 +165,12 @@ make_plans(ApplyTable *table, Relation relation)
 	}
 	append_key_condition(&key, map, relation);
 
+	if (map->nkey == 0)
+	{
+		table->insert = apply_keep_plan(psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s)",
+												 name, insert.data, sql.data), map->ncolumns, types);
+		return;
+	}
 	table->insert = apply_keep_plan(psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) ON CONFLICT (%s) DO NOTHING",
 									   name, insert.data, sql.data, conflict.data), map->ncolumns, types);
 	table->update = nset == 0 ? NULL :
@@ -204,6 +210,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	drop_plan(&table->delete);
 	drop_plan(&table->select);
 	apply_drop_partial_plans(table);
+	apply_drop_keyless_plans(table);
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
 	make_plans(table, relation);
@@ -226,6 +233,7 @@ capstan_apply_table_free(ApplyTable *table)
 	drop_plan(&table->delete);
 	drop_plan(&table->select);
 	apply_drop_partial_plans(table);
+	apply_drop_keyless_plans(table);
 	MemoryContextDelete(table->context);
 }
 

@@ -159,36 +159,6 @@ sort_checks(List *checks)
 	return sorted;
 }
 
-/*
- * Tables without a key are not supported yet; wire/ only warns of what they cost.
- */
-static void
-refuse_keyless(PipelinePlan *plan)
-{
-	ListCell   *lc;
-
-	foreach(lc, plan->tables)
-	{
-		PlannedTable *table = lfirst(lc);
-		char	   *name = psprintf("primary_key %s", table->source_name);
-		ListCell   *lc2;
-
-		if (table->info->table.nkey > 0)
-			continue;
-		table->usable = false;
-		foreach(lc2, plan->checks)
-		{
-			PreflightCheck *check = lfirst(lc2);
-
-			if (strcmp(check->name, name) != 0)
-				continue;
-			check->status = CHECK_ERROR;
-			check->wanted = "a primary key, or a unique key over NOT NULL columns: tables without one are not supported yet";
-			check->sqlerrcode = CAPSTAN_ERRCODE_SOURCE_TABLE;
-		}
-	}
-}
-
 PipelinePlan *
 sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 {
@@ -215,7 +185,6 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 	capstan_wire_close(conn);
 
 	plan_tables(plan, infos);
-	refuse_keyless(plan);
 	check_collisions(plan);
 	sqlapi_check_targets(plan, lock_targets);
 

@@ -260,7 +260,8 @@ copy_range(CopyRun *run, RangeJob *job)
 		columns[i] = &job->source->columns[i];
 	capstan_apply_table_open(job->table, job->source);
 	cursor = capstan_wire_open_cursor(run->conn, job->select, columns, ncolumns);
-	writer = capstan_range_writer_begin(job->table, !job->table->info->key_ordered);
+	/* without a gate the stream may have brought rows of the range; without a key it left all of them to us */
+	writer = capstan_range_writer_begin(job->table, !job->table->info->key_ordered && job->source->nkey > 0);
 	while (capstan_wire_fetch(cursor, values))
 	{
 		capstan_range_writer_put(writer, values);
