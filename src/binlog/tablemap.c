@@ -224,6 +224,13 @@ is_text(const SourceColumn *column)
 	return column->type == SOURCE_CHAR || column->type == SOURCE_VARCHAR || column->type == SOURCE_TEXT;
 }
 
+/* Whose character sets the table map tells: MySQL counts VECTOR among them, but not JSON and GEOMETRY (sql/log_event.cc, is_character_type). */
+static bool
+tells_charset(const SourceColumn *column)
+{
+	return is_text(column) || column->type == SOURCE_VECTOR;
+}
+
 static bool
 is_labelled(const SourceColumn *column)
 {
@@ -282,7 +289,9 @@ decode_visibility(MappedTable *map, ByteReader *field)
 static bool
 set_collation(SourceColumn *column, uint64_t id, bool *seen)
 {
-	column->collation = (uint16_t) id;
+	/* of a VECTOR it says nothing */
+	if (column->type != SOURCE_VECTOR)
+		column->collation = (uint16_t) id;
 	*seen = true;
 	return id >= 1 && id <= UINT16_MAX;
 }
@@ -452,9 +461,9 @@ decode_field(MappedTable *map, uint8_t type, ByteReader *field, SeenMetadata *se
 			seen->signedness = true;
 			return decode_signedness(map, field);
 		case FIELD_DEFAULT_CHARSET:
-			return decode_default_charset(map, field, is_text, &seen->text_charset);
+			return decode_default_charset(map, field, tells_charset, &seen->text_charset);
 		case FIELD_COLUMN_CHARSET:
-			return decode_column_charset(map, field, is_text, &seen->text_charset);
+			return decode_column_charset(map, field, tells_charset, &seen->text_charset);
 		case FIELD_COLUMN_NAME:
 			return decode_names(map, field);
 		case FIELD_SET_STR_VALUE:

@@ -2,7 +2,7 @@
 #
 # Why: the newest type of MySQL's; client libraries do not know it; its numbers are floats, which text forms round.
 # How: the same values by both ways, before and after CREATE EXTENSION vector; shorter vectors than VECTOR(n) says.
-# Asserted: types of the columns made; values to the bit; a target of another length halts by name.
+# Asserted: types of the columns made; vectors beside text and other types; values to the bit; a target of another length halts by name.
 # Not asserted: indexes. NaN and infinities: MySQL refuses them.
 
 use strict;
@@ -51,6 +51,25 @@ $my->sql('CREATE DATABASE s; CREATE TABLE s.v01 (id INT PRIMARY KEY, v VECTOR(3)
 start_pipeline($pg, 'vector', ['s.v01']);
 is($pg->value('SELECT v FROM s.v01'), '{1,2.5,-3}', 'V01');
 drop_pipeline($pg, 'vector');
+
+# Beside text of one and of several character sets: the table map counts vectors where it tells those.
+my ($v, $text) = ("TO_VECTOR('[1,2.5,-3]')", "'é€'");
+my @beside = (
+	CapstanTest::BothWays->new($my, $pg, 'v.beside', [ [ 'v', 'VECTOR(3)', 'real[]', [ [ $v, '{1,2.5,-3}' ] ] ], [ 't', 'VARCHAR(5)', 'character varying(5)', [$text] ], [ 'b', 'BLOB', 'bytea', [ [ "x'00'", '\x00' ] ] ] ]),
+	CapstanTest::BothWays->new($my, $pg, 'v.among', [
+		[ 'l', 'VARCHAR(5) CHARACTER SET latin1', 'character varying(5)', [$text] ], [ 'v', 'VECTOR(3)', 'real[]', [ [ $v, '{1,2.5,-3}' ] ] ], [ 'u', 'TEXT CHARACTER SET utf8mb4', 'text', [$text] ],
+		[ 'g', 'GEOMETRY', 'bytea', [ [ "ST_GeomFromText('POINT(1 2)')", '\x000000000101000000000000000000f03f0000000000000040' ] ] ], [ 'w', 'VECTOR(2)', 'real[]', [ [ "TO_VECTOR('[7]')", '{7}' ] ] ],
+		[ 'j', 'JSON', 'jsonb', [ [ "'[1]'", '[1]' ] ] ], [ 'k', 'CHAR(5) CHARACTER SET gbk', 'character varying(5)', ["'中文'"] ], [ 'b', 'VARBINARY(5)', 'bytea', [ [ "x'00'", '\x00' ] ] ],
+		[ 'e', "ENUM('é') CHARACTER SET latin1", 'text', ["'é'"] ] ]),
+	CapstanTest::BothWays->new($my, $pg, 'v.most', [ [ 'v', 'VECTOR(3)', 'real[]', [ [ $v, '{1,2.5,-3}' ] ] ], (map { [ "t$_", 'VARCHAR(5)' . ($_ == 3 ? ' CHARACTER SET latin1' : ''), 'character varying(5)', [$text] ] } 1 .. 9) ]));
+$_->fill for @beside;
+start_pipeline($pg, 'beside', [ map { $_->name } @beside ]);
+$_->stream for @beside;
+if (sync_pipeline($pg, 'beside'))
+{
+	$_->check for @beside;
+}
+drop_pipeline($pg, 'beside');
 
 unless ($pg->value("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"))
 {
