@@ -5,6 +5,9 @@
 #ifndef CAPSTAN_APPLY_INTERNAL_H
 #define CAPSTAN_APPLY_INTERNAL_H
 
+#include "lib/stringinfo.h"
+#include "utils/rel.h"
+
 #include "apply/apply.h"
 
 /* Fills arguments and nulls of the mapped columns from a full row. */
@@ -15,6 +18,8 @@ extern void apply_set_key(ApplyTable *table, const SourceValue *row);
 extern bool apply_passes_gate(ApplyTable *table, const SourceValue *row);
 /* Is the copied part of the target known to equal the source at the stream's position? */
 extern bool apply_is_exact(ApplyTable *table);
+/* "k1 = $3", for a statement on the target. */
+extern void apply_append_key_equals(StringInfo sql, const ColumnMap *column, Relation relation, int parameter);
 extern SPIPlanPtr apply_keep_plan(const char *sql, int nargs, Oid *types);
 extern void apply_drop_partial_plans(ApplyTable *table);
 extern void apply_drop_keyless_plans(ApplyTable *table);

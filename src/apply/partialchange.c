@@ -122,9 +122,8 @@ make_plan(ApplyTable *table, const bool *set)
 		const ColumnMap *column = &map->columns[map->key[i]];
 
 		types[map->ncolumns + i] = column->typid;
-		appendStringInfo(&sql, "%s%s OPERATOR(pg_catalog.=) $%d", i > 0 ? " AND " : " WHERE ",
-						 quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(relation), column->attnum - 1)->attname)),
-						 map->ncolumns + i + 1);
+		appendStringInfoString(&sql, i > 0 ? " AND " : " WHERE ");
+		apply_append_key_equals(&sql, column, relation, map->ncolumns + i + 1);
 	}
 	plan = apply_keep_plan(sql.data, map->ncolumns + map->nkey, types);
 	relation_close(relation, NoLock);

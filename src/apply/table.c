@@ -44,13 +44,22 @@ target_changed(Datum arg, Oid relid)
 	}
 }
 
+/* A label of an enum type was renamed or added: maps keep what labels are, and nothing tells the tables. */
+static void
+labels_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	target_changed(arg, InvalidOid);
+}
+
 void
 capstan_apply_init(void)
 {
 	static bool registered = false;
 
-	if (!registered)
-		CacheRegisterRelcacheCallback(target_changed, (Datum) 0);
+	if (registered)
+		return;
+	CacheRegisterRelcacheCallback(target_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(ENUMOID, labels_changed, (Datum) 0);
 	registered = true;
 }
 
@@ -116,17 +125,26 @@ apply_keep_plan(const char *sql, int nargs, Oid *types)
 	return plan;
 }
 
+/* A domain over an enum type has no operators of its own, and does not get those of the type. */
+void
+apply_append_key_equals(StringInfo sql, const ColumnMap *column, Relation relation, int parameter)
+{
+	const char *name = quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(relation), column->attnum - 1)->attname));
+	const char *cast = "";
+
+	if (column->typid != column->basetypid && type_is_enum(column->basetypid))
+		cast = psprintf("::%s", format_type_be_qualified(column->basetypid));
+	appendStringInfo(sql, "%s%s OPERATOR(pg_catalog.=) $%d%s", name, cast, parameter, cast);
+}
+
 /* "k1 = $3 AND k2 = $1" */
 static void
 append_key_condition(StringInfo sql, TableMap *map, Relation relation)
 {
 	for (int i = 0; i < map->nkey; i++)
 	{
-		ColumnMap  *column = &map->columns[map->key[i]];
-		Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(relation), column->attnum - 1);
-
-		appendStringInfo(sql, "%s%s OPERATOR(pg_catalog.=) $%d", i > 0 ? " AND " : " WHERE ",
-						 quote_identifier(NameStr(attribute->attname)), map->key[i] + 1);
+		appendStringInfoString(sql, i > 0 ? " AND " : " WHERE ");
+		apply_append_key_equals(sql, &map->columns[map->key[i]], relation, map->key[i] + 1);
 	}
 }
 
