@@ -22,7 +22,6 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-#include "utils/typcache.h"
 
 #include "base/collation.h"
 #include "compat.h"
@@ -161,7 +160,9 @@ prepare_private(ColumnMap *column)
 		prepare_labels(column);
 	if (capstan_typemap_is_received(column->basetypid))
 		capstan_convert_prepare_receive(column);
-	if (column->typid != column->basetypid && DomainHasConstraints(column->typid))
+
+	/* Also a domain without constraints: it may get one while the map is in use, and the table would not be told. */
+	if (column->typid != column->basetypid)
 	{
 		private->inner = column->convert;
 		column->convert = capstan_convert_domain;
