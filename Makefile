@@ -7,6 +7,7 @@
 #   make check      everything: build, rules of the house, unit tests, pg_regress, TAP
 #   make check-matrix   the same suites on PostgreSQL 18 with Oracle's client library
 #   make soak       random kills under load, for as long as KILLS=n says (50)
+#   make fuzz       bytes that nobody sent: each fuzzer for FUZZ_SECONDS=n (300)
 #   make demo       a live MySQL appears in Postgres, in ./demo.run; demo-stop removes it
 #
 # PG_CONFIG chooses the PostgreSQL, MYSQL_CONFIG the client library.
@@ -16,7 +17,7 @@
 # is no pg_config yet, and PGXS has a "check" of its own. So PGXS is included only
 # when none of them is asked for.
 
-SCRIPT_GOALS = check check-matrix deps demo demo-stop soak
+SCRIPT_GOALS = check check-matrix deps demo demo-stop fuzz soak
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -25,7 +26,7 @@ ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 deps:
 	test/bin/deps
 
-check check-matrix soak:
+check check-matrix fuzz soak:
 	test/bin/$@
 
 demo demo-stop:

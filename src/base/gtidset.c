@@ -5,6 +5,7 @@
  */
 #include "base/gtidset_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -93,20 +94,11 @@ lookup_source(const GtidSet *set, const uint8_t *uuid, const char *tag)
 	return found ? &set->sources[at] : NULL;
 }
 
-GtidSource *
-capstan_gtidset_source(GtidSet *set, const uint8_t *uuid, const char *tag)
+/* Room for one more at `at`, empty. */
+static GtidSource *
+insert_source(GtidSet *set, size_t at, const uint8_t *uuid, const char *tag)
 {
-	bool		found;
-	size_t		at;
 	GtidSource *source;
-
-	if (set->last < set->nsources && compare_source(&set->sources[set->last], uuid, tag) == 0)
-		return &set->sources[set->last];
-
-	at = find_source(set, uuid, tag, &found);
-	set->last = at;
-	if (found)
-		return &set->sources[at];
 
 	if (set->nsources == set->capacity)
 	{
@@ -120,6 +112,20 @@ capstan_gtidset_source(GtidSet *set, const uint8_t *uuid, const char *tag)
 	memcpy(source->uuid, uuid, sizeof(source->uuid));
 	strcpy(source->tag, tag);
 	return source;
+}
+
+GtidSource *
+capstan_gtidset_source(GtidSet *set, const uint8_t *uuid, const char *tag)
+{
+	bool		found;
+	size_t		at;
+
+	if (set->last < set->nsources && compare_source(&set->sources[set->last], uuid, tag) == 0)
+		return &set->sources[set->last];
+
+	at = find_source(set, uuid, tag, &found);
+	set->last = at;
+	return found ? &set->sources[at] : insert_source(set, at, uuid, tag);
 }
 
 /* A set has no source without intervals. */
@@ -211,6 +217,90 @@ capstan_gtidset_add_interval(GtidSource *source, uint64_t first, uint64_t last)
 	memmove(&source->intervals[from + 1], &source->intervals[to],
 			(source->nintervals - to) * sizeof(GtidInterval));
 	source->nintervals -= to - from - 1;
+}
+
+/* ---- from parts in any order ---- */
+
+void
+capstan_gtidset_append(GtidSet *set, const uint8_t *uuid, const char *tag, uint64_t first, uint64_t last)
+{
+	GtidSource *source = set->nsources > 0 ? &set->sources[set->nsources - 1] : NULL;
+
+	if (source == NULL || compare_source(source, uuid, tag) != 0)
+		source = insert_source(set, set->nsources, uuid, tag);
+	insert_interval(source, source->nintervals, first, last);
+}
+
+static int
+compare_sources(const void *a, const void *b)
+{
+	const GtidSource *other = b;
+
+	return compare_source(a, other->uuid, other->tag);
+}
+
+static int
+compare_intervals(const void *a, const void *b)
+{
+	const GtidInterval *x = a;
+	const GtidInterval *y = b;
+
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Sorted, and those that overlap or touch made one. */
+static void
+settle_intervals(GtidSource *source)
+{
+	GtidInterval *intervals = source->intervals;
+	bool		sorted = true;
+	size_t		n = 0;
+
+	for (size_t i = 1; i < source->nintervals && sorted; i++)
+		sorted = intervals[i - 1].first <= intervals[i].first;
+	if (!sorted)
+		qsort(intervals, source->nintervals, sizeof(GtidInterval), compare_intervals);
+	for (size_t i = 0; i < source->nintervals; i++)
+	{
+		if (n == 0 || intervals[i].first > intervals[n - 1].last + 1)
+			intervals[n++] = intervals[i];
+		else if (intervals[i].last > intervals[n - 1].last)
+			intervals[n - 1].last = intervals[i].last;
+	}
+	source->nintervals = n;
+}
+
+/* Appends the intervals of `from`, which is gone then. */
+static void
+take_intervals(GtidSource *to, GtidSource *from)
+{
+	for (size_t i = 0; i < from->nintervals; i++)
+		insert_interval(to, to->nintervals, from->intervals[i].first, from->intervals[i].last);
+	capstan_free(from->intervals);
+}
+
+void
+capstan_gtidset_settle(GtidSet *set)
+{
+	bool		sorted = true;
+	size_t		n = 0;
+
+	for (size_t i = 1; i < set->nsources && sorted; i++)
+		sorted = compare_sources(&set->sources[i - 1], &set->sources[i]) < 0;
+	if (!sorted)
+	{
+		qsort(set->sources, set->nsources, sizeof(GtidSource), compare_sources);
+		for (size_t i = 0; i < set->nsources; i++)
+		{
+			if (n > 0 && compare_sources(&set->sources[n - 1], &set->sources[i]) == 0)
+				take_intervals(&set->sources[n - 1], &set->sources[i]);
+			else
+				set->sources[n++] = set->sources[i];
+		}
+		set->nsources = n;
+	}
+	for (size_t i = 0; i < set->nsources; i++)
+		settle_intervals(&set->sources[i]);
 }
 
 void

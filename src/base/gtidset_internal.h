@@ -39,7 +39,15 @@ struct GtidSet
 
 /* The source's entry, made if need be: the caller must add an interval to it at once. */
 extern GtidSource *capstan_gtidset_source(GtidSet *set, const uint8_t *uuid, const char *tag);
-/* 1 <= first <= last <= CAPSTAN_GTID_NUMBER_MAX. */
+/* The limits of an interval everywhere below: 1 <= first <= last <= CAPSTAN_GTID_NUMBER_MAX. */
 extern void capstan_gtidset_add_interval(GtidSource *source, uint64_t first, uint64_t last);
+
+/*
+ * A set from parts in any order: append them all, then settle, which restores the invariants.  Until then only append, settle and
+ * free may be called.  Inserting each part in its place would take quadratic time for a text in descending order, and whoever
+ * sends that may be hostile.
+ */
+extern void capstan_gtidset_append(GtidSet *set, const uint8_t *uuid, const char *tag, uint64_t first, uint64_t last);
+extern void capstan_gtidset_settle(GtidSet *set);
 
 #endif

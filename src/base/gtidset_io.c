@@ -272,7 +272,7 @@ parse_source(SetParser *parser, GtidSet *set)
 			if (last < first)
 				return parse_error(parser, "interval ends before it begins");
 		}
-		capstan_gtidset_add_interval(capstan_gtidset_source(set, uuid, tag), first, last);
+		capstan_gtidset_append(set, uuid, tag, first, last);
 		need_interval = false;
 	}
 	return need_interval ? parse_error(parser, "expected \":\" and a number") : true;
@@ -294,7 +294,10 @@ capstan_gtidset_parse(const char *text, size_t length, CapstanError *error)
 			skip_space(&parser);
 		}
 		if (parser.pos == parser.end)
+		{
+			capstan_gtidset_settle(set);
 			return set;
+		}
 		if (!parse_source(&parser, set))
 			break;
 		if (parser.pos < parser.end && !at_char(&parser, ','))
@@ -414,13 +417,16 @@ capstan_gtidset_decode(const uint8_t *data, size_t length, CapstanError *error)
 
 			if (reader.failed || first < 1 || after <= first || after - 1 > CAPSTAN_GTID_NUMBER_MAX)
 				goto malformed;
-			capstan_gtidset_add_interval(capstan_gtidset_source(set, uuid, tag), first, after - 1);
+			capstan_gtidset_append(set, uuid, tag, first, after - 1);
 		}
 		if (reader.failed)
 			goto malformed;
 	}
 	if (capstan_bytes_left(&reader) == 0)
+	{
+		capstan_gtidset_settle(set);
 		return set;
+	}
 
 malformed:
 	capstan_error(error, CAPSTAN_ERROR_MALFORMED, "encoded GTID set is malformed");

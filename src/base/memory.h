@@ -20,4 +20,7 @@ extern void *capstan_realloc(void *pointer, size_t size);
 /* NULL is allowed and does nothing. */
 extern void capstan_free(void *pointer);
 
+/* Stand-alone builds only: the largest request since it was set to 0. */
+extern size_t capstan_memory_largest;
+
 #endif

@@ -13,6 +13,8 @@
 
 #define MEMORY_REQUEST_LIMIT ((size_t) 256 * 1024 * 1024)
 
+size_t		capstan_memory_largest;
+
 static void *
 checked(void *pointer, size_t size)
 {
@@ -27,6 +29,8 @@ checked(void *pointer, size_t size)
 static void
 check_size(size_t size)
 {
+	if (size > capstan_memory_largest)
+		capstan_memory_largest = size;
 	if (size > MEMORY_REQUEST_LIMIT)
 	{
 		fprintf(stderr, "allocation request of %zu bytes is over the limit\n", size);

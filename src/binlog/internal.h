@@ -139,6 +139,7 @@ typedef struct PayloadCursor
 	ByteReader	input;
 	uint64_t	declared;		/* inflated size as the event tells */
 	uint64_t	produced;		/* inflated so far */
+	uint64_t	handed_out;		/* of the events so far; never more than declared */
 	bool		frame_done;		/* the last frame begun is complete */
 	void	   *zstd;			/* ZSTD_DStream, kept for the next payload */
 	uint8_t    *buffer;

@@ -18,6 +18,12 @@
 
 #include "base/memory.h"
 
+/*
+ * Members that all differences of one document together may move: inserting and removing at the front of an array again and again
+ * takes quadratic time, some seconds up to here.  The server moves as many to make them.
+ */
+#define MOVES_MAX (UINT64_C(1) << 30)
+
 enum
 {
 	DIFF_REPLACE = 0,
@@ -37,19 +43,22 @@ struct JsonNode
 	bool		is_object;
 	size_t		count;
 	size_t		capacity;
-	JsonMember *members;
+	JsonMember **members;		/* pointers, since they are moved to make room */
+	JsonMember *first;			/* those that stood in the document, in one piece */
 };
 
 struct JsonMember
 {
 	SourceBytes key;			/* in an object; in the document, or owned */
 	char	   *owned_key;
+	bool		inserted;		/* allocated alone */
 	JsonNode	node;
 };
 
 typedef struct JsonPatch
 {
 	size_t		nodes;			/* how many more members may be made: opening the same bytes again and again ends here */
+	uint64_t	moves;			/* members moved so far */
 	CapstanError *error;
 } JsonPatch;
 
@@ -73,6 +82,16 @@ does_not_fit(JsonPatch *patch)
 	return capstan_error(patch->error, CAPSTAN_ERROR_MALFORMED, "JSON difference does not fit the document it is for");
 }
 
+/* Counts the members behind `at`, which have to be moved. */
+static bool
+may_move(JsonPatch *patch, const JsonNode *node, size_t at)
+{
+	patch->moves += node->count - at;
+	if (patch->moves > MOVES_MAX)
+		return capstan_error(patch->error, CAPSTAN_ERROR_LIMIT, "JSON differences insert and remove too much");
+	return true;
+}
+
 /* ---- the document ---- */
 
 static bool
@@ -81,36 +100,45 @@ is_container(const JsonNode *node)
 	return node->opened || node->value.type <= JSON_LARGE_ARRAY;
 }
 
+static void free_node(JsonNode *node);
+
+static void
+free_member(JsonMember *member)
+{
+	capstan_free(member->owned_key);
+	free_node(&member->node);
+	if (member->inserted)
+		capstan_free(member);
+}
+
 static void
 free_node(JsonNode *node)
 {
 	if (!node->opened)
 		return;
 	for (size_t i = 0; i < node->count; i++)
-	{
-		capstan_free(node->members[i].owned_key);
-		free_node(&node->members[i].node);
-	}
+		free_member(node->members[i]);
 	capstan_free(node->members);
+	capstan_free(node->first);
 }
 
 static bool
 open_node(JsonPatch *patch, JsonNode *node)
 {
 	JsonContainer container;
-	JsonMember *members;
+	JsonMember *first;
 
 	if (node->opened)
 		return true;
 	if (!capstan_json_open(&node->value, &container) || container.count > patch->nodes)
 		return malformed(patch);
 	patch->nodes -= (size_t) container.count;
-	members = capstan_alloc0((size_t) (container.count + 1) * sizeof(JsonMember));
+	first = capstan_alloc0((size_t) container.count * sizeof(JsonMember));
 	for (uint64_t i = 0; i < container.count; i++)
 	{
-		if (!capstan_json_element(&container, i, &members[i].key, &members[i].node.value))
+		if (!capstan_json_element(&container, i, &first[i].key, &first[i].node.value))
 		{
-			capstan_free(members);
+			capstan_free(first);
 			return malformed(patch);
 		}
 	}
@@ -118,7 +146,10 @@ open_node(JsonPatch *patch, JsonNode *node)
 	node->is_object = container.is_object;
 	node->count = (size_t) container.count;
 	node->capacity = (size_t) container.count + 1;
-	node->members = members;
+	node->first = first;
+	node->members = capstan_alloc(node->capacity * sizeof(JsonMember *));
+	for (size_t i = 0; i < node->count; i++)
+		node->members[i] = &first[i];
 	return true;
 }
 
@@ -146,7 +177,7 @@ find_member(const JsonNode *node, const PathLeg *leg, bool *found)
 	while (low < high)
 	{
 		size_t		middle = low + (high - low) / 2;
-		int			order = compare_keys(&node->members[middle].key, &leg->name);
+		int			order = compare_keys(&node->members[middle]->key, &leg->name);
 
 		if (order == 0)
 		{
@@ -170,12 +201,12 @@ insert_member(JsonNode *node, size_t at, const PathLeg *leg, const JsonValue *va
 	if (node->count == node->capacity)
 	{
 		node->capacity *= 2;
-		node->members = capstan_realloc(node->members, node->capacity * sizeof(JsonMember));
+		node->members = capstan_realloc(node->members, node->capacity * sizeof(JsonMember *));
 	}
-	member = &node->members[at];
-	memmove(member + 1, member, (node->count - at) * sizeof(JsonMember));
+	memmove(&node->members[at + 1], &node->members[at], (node->count - at) * sizeof(JsonMember *));
 	node->count++;
-	memset(member, 0, sizeof(*member));
+	member = node->members[at] = capstan_alloc0(sizeof(JsonMember));
+	member->inserted = true;
 	member->node.value = *value;
 	if (leg->is_member)
 	{
@@ -189,9 +220,8 @@ insert_member(JsonNode *node, size_t at, const PathLeg *leg, const JsonValue *va
 static void
 remove_member(JsonNode *node, size_t at)
 {
-	capstan_free(node->members[at].owned_key);
-	free_node(&node->members[at].node);
-	memmove(&node->members[at], &node->members[at + 1], (node->count - at - 1) * sizeof(JsonMember));
+	free_member(node->members[at]);
+	memmove(&node->members[at], &node->members[at + 1], (node->count - at - 1) * sizeof(JsonMember *));
 	node->count--;
 }
 
@@ -203,7 +233,7 @@ print_node(JsonPrinter *printer, const JsonNode *node, int depth)
 	capstan_strbuf_append_char(printer->out, node->is_object ? '{' : '[');
 	for (size_t i = 0; i < node->count; i++)
 	{
-		const JsonMember *member = &node->members[i];
+		const JsonMember *member = node->members[i];
 
 		if (i > 0)
 			capstan_strbuf_append_str(printer->out, ", ");
@@ -342,18 +372,22 @@ apply_at(JsonPatch *patch, JsonNode *parent, const PathLeg *leg, uint8_t operati
 		case DIFF_REPLACE:
 			if (!found)
 				return does_not_fit(patch);
-			free_node(&parent->members[at].node);
-			memset(&parent->members[at].node, 0, sizeof(JsonNode));
-			parent->members[at].node.value = *value;
+			free_node(&parent->members[at]->node);
+			memset(&parent->members[at]->node, 0, sizeof(JsonNode));
+			parent->members[at]->node.value = *value;
 			return true;
 		case DIFF_INSERT:
 			if (found && leg->is_member)
 				return does_not_fit(patch);
+			if (!may_move(patch, parent, at))
+				return false;
 			insert_member(parent, at, leg, value);
 			return true;
 		default:
 			if (!found)
 				return does_not_fit(patch);
+			if (!may_move(patch, parent, at))
+				return false;
 			remove_member(parent, at);
 			return true;
 	}
@@ -383,7 +417,7 @@ apply_one(JsonPatch *patch, JsonNode *root, ByteReader *path, PathLeg *leg, uint
 		at = find_member(node, leg, &found);
 		if (!found || node->is_object != leg->is_member)
 			return does_not_fit(patch);
-		node = &node->members[at].node;
+		node = &node->members[at]->node;
 	}
 	return malformed(patch);
 }
@@ -433,7 +467,7 @@ capstan_json_apply_diffs(const uint8_t *document, size_t document_length, const 
 						 StrBuf *out, CapstanError *error)
 {
 	ByteReader	reader = capstan_bytes_reader(diffs, diffs_length);
-	JsonPatch	patch = {document_length + diffs_length, error};
+	JsonPatch	patch = {document_length + diffs_length, 0, error};
 	JsonPrinter printer;
 	JsonNode	root;
 	bool		ok;

@@ -116,6 +116,7 @@ capstan_payload_begin(BinlogDecoder *decoder, const uint8_t *body, size_t length
 	payload->input = reader;
 	payload->declared = inflated;
 	payload->produced = 0;
+	payload->handed_out = 0;
 	payload->frame_done = false;
 	payload->begin = 0;
 	payload->end = 0;
@@ -201,6 +202,7 @@ peek(PayloadCursor *payload, size_t needed, const uint8_t **data, size_t *availa
 static void
 consume(PayloadCursor *payload, size_t length)
 {
+	payload->handed_out += length;
 	if (payload->compression == PAYLOAD_NONE)
 	{
 		payload->input.pos += length;
@@ -244,7 +246,9 @@ capstan_binlog_payload_next(BinlogDecoder *decoder, const uint8_t **data, size_t
 	header = capstan_bytes_reader(bytes, BINLOG_HEADER_LENGTH);
 	capstan_bytes_skip(&header, 9);
 	event_length = capstan_bytes_u32(&header);
-	if (event_length < BINLOG_HEADER_LENGTH || event_length > EVENT_LENGTH_MAX)
+	/* Before anything is inflated for it: nothing can be longer than what was declared and is not handed out yet. */
+	if (event_length < BINLOG_HEADER_LENGTH || event_length > EVENT_LENGTH_MAX ||
+		event_length > payload->declared - payload->handed_out)
 	{
 		malformed("an event's length", error);
 		goto failed;

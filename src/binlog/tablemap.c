@@ -445,12 +445,28 @@ decode_key(MappedTable *map, ByteReader *field, bool with_prefix)
 
 typedef struct SeenMetadata
 {
+	uint32_t	fields;			/* a bit for each MetadataField */
 	bool		signedness;
 	bool		text_charset;
 	bool		label_charset;
 	ByteReader	enums;			/* pos is NULL: no such field */
 	ByteReader	sets;
 } SeenMetadata;
+
+/*
+ * A field comes once.  Each of some bytes may take as long as there are columns to read, so taken again and again they would
+ * take for ever.
+ */
+static bool
+is_first(SeenMetadata *seen, uint8_t type)
+{
+	uint32_t	bit = type <= FIELD_VECTOR_DIMENSIONALITY ? UINT32_C(1) << type : 0;
+
+	if ((seen->fields & bit) != 0)
+		return false;
+	seen->fields |= bit;
+	return true;
+}
 
 static bool
 decode_field(MappedTable *map, uint8_t type, ByteReader *field, SeenMetadata *seen)
@@ -507,7 +523,7 @@ decode_optional(MappedTable *map, ByteReader *reader, CapstanError *error)
 		if (value == NULL)
 			return bad_map(map, "optional metadata is cut off", error);
 		field = capstan_bytes_reader(value, length);
-		if (!decode_field(map, type, &field, &seen) || field.failed ||
+		if (!is_first(&seen, type) || !decode_field(map, type, &field, &seen) || field.failed ||
 			(type != FIELD_SET_STR_VALUE && type != FIELD_ENUM_STR_VALUE && capstan_bytes_left(&field) > 0))
 			return capstan_error(error, CAPSTAN_ERROR_MALFORMED,
 								 "table map of \"%s.%s\" is malformed: metadata field %d",

@@ -50,6 +50,36 @@ deps_extensions()
 	[ "$1" = VERSION ] || [ "$1" -lt 17 ] || [ -e "${2:-}/vector.control" ] || echo "postgresql-$1-pgvector"
 }
 
+# The clang that there is, with libFuzzer: its name, or nothing. Debian's postgresql-server-dev brings a clang, but not the
+# library.
+deps_clang_name()
+{
+	local clang
+
+	for clang in clang clang-{22..13}; do
+		command -v "$clang" >/dev/null || continue
+		[ -z "$(find "$("$clang" -print-resource-dir)/lib" -name 'libclang_rt.fuzzer*' 2>/dev/null)" ] || {
+			echo "$clang"
+			return
+		}
+	done
+}
+
+# For the fuzzers alone: nothing else here needs it.
+deps_clang()
+{
+	local version
+
+	[ -z "$(deps_clang_name)" ] || return 0
+	version=$(compgen -c clang- | sed -n 's/^clang-\([0-9]*\)$/\1/p' | sort -n | tail -1)
+	if [ -n "$version" ]; then
+		deps_install "libclang-rt-$version-dev"
+	else
+		deps_install clang libclang-rt-dev
+	fi
+	[ -n "$(deps_clang_name)" ] || die "still no clang with libFuzzer"
+}
+
 deps_have_postgres()
 {
 	local config=${PG_CONFIG:-pg_config} pgxs

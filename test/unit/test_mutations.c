@@ -202,4 +202,5 @@ test_mutations(void)
 	mutate_file("json.binlog", true, 40, 1000000);
 	mutate_file("differences.binlog", true, 200, 100000);
 	mutate_file("transactions.binlog", true, 300, 10000);
+	mutate_file("images.binlog", true, 300, 10000);
 }

@@ -132,6 +132,7 @@ static const struct
 	{"statement", test_statement},
 	{"row", test_row},
 	{"mutations", test_mutations},
+	{"hostile", test_hostile},
 };
 
 int

@@ -44,5 +44,6 @@ extern void test_fixtures(void);
 extern void test_statement(void);
 extern void test_row(void);
 extern void test_mutations(void);
+extern void test_hostile(void);
 
 #endif

@@ -4,12 +4,14 @@
 #	Makes the fixtures of the unit tests anew: binary log files of a real MySQL, and
 #	what that MySQL itself says about their content.
 #
-# Usage:  MYSQL='mysql -uroot -S /path/to/socket' generate.pl DIRECTORY
+# Usage:  MYSQL='mysql -uroot -S /path/to/socket' generate.pl DIRECTORY [NAME...]
+#
+# NAMEs are fixtures to make, of all those below; none means all and the lists.
 #
 # DIRECTORY is where the server keeps its binary log. The server must be one that
 # nobody else uses (its binary log is reset), started with
-#	--log-bin --server-id=7 --gtid-mode=ON --enforce-gtid-consistency=ON --sql-mode=
-# MySQL 9.0 or later, for VECTOR.
+#	--log-bin --server-id=7 --gtid-mode=ON --enforce-gtid-consistency=ON --sql-mode= --secure-file-priv=
+# MySQL 9.0 or later, for VECTOR.  What it does not write any more, or sends to a replica only, is in handmade.binlog: handmade.pl.
 #
 # Per fixture NAME:
 #	NAME.binlog		the file, as the server wrote it
@@ -24,7 +26,8 @@ use warnings;
 use File::Basename;
 
 my $client = $ENV{MYSQL} or die "set MYSQL to the client's command line\n";
-my $log_directory = shift or die "usage: generate.pl DIRECTORY\n";
+my $log_directory = shift or die "usage: generate.pl DIRECTORY [NAME...]\n";
+my %only = map { $_ => 1 } @ARGV;
 my $out = dirname($0);
 my @expected;
 
@@ -127,7 +130,7 @@ sub finish
 	my ($name) = @_;
 	my ($file) = map { $_->[0] } sql('SHOW BINARY LOGS');
 
-	my ($gtids) = map { $_->[0] } sql("SELECT REPLACE(\@\@GLOBAL.gtid_executed, '\n', '')");
+	my ($gtids) = map { $_->[0] // '' } sql("SELECT REPLACE(\@\@GLOBAL.gtid_executed, '\n', '')");
 	sql('FLUSH BINARY LOGS');
 	save("$name.gtids", "$gtids\n");
 	save("$name.expected", join('', map { "$_\n" } @expected)) if @expected;
@@ -458,35 +461,87 @@ INSERT INTO numbers WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM
 SQL
 }
 
-begin('FULL');
-create_type_tables();
-fill_type_tables();
-finish('types');
+# ---- statements logged as such, and the events around them ----
 
-begin('FULL');
-create_type_tables();
-fill_json();
-finish('json');
+sub statements
+{
+	my $file = "$log_directory/load.txt";
+	# As the server calls it, which may live in a root of its own.
+	my ($as_server) = map { $_->[0] =~ s,[^/]*$,load.txt,r } sql('SELECT @@GLOBAL.log_bin_basename');
 
-begin('MINIMAL');
-create_type_tables();
-fill_type_tables();
-finish('minimal');
+	open my $fh, '>', $file or die $!;
+	print $fh map { "$_\n" } 10 .. 19;
+	close $fh;
+	chmod 0644, $file;
+	sql(<<"SQL");
+CREATE TABLE s(id INT AUTO_INCREMENT PRIMARY KEY, r DOUBLE, u VARCHAR(20));
+CREATE TABLE lost(t LONGTEXT) ENGINE=MyISAM;
+SET binlog_format = STATEMENT;
+SET insert_id = 5; INSERT INTO s(r) VALUES(1);
+INSERT INTO s(r) VALUES(RAND());
+SET \@u = 'a user variable'; INSERT INTO s(u) VALUES(\@u);
+LOAD DATA INFILE '$as_server' INTO TABLE s(r);
+SET binlog_format = ROW;
+SET GLOBAL binlog_stmt_cache_size = 4096; SET GLOBAL max_binlog_stmt_cache_size = 4096;
+SQL
+	# More than may be cached for a table without transactions is written there and not logged: the server says that it lost events.
+	eval { sql("INSERT INTO lost VALUES(REPEAT('x', 100000))"); 1 } and die "the server lost nothing\n";
+	sql('SET GLOBAL max_binlog_stmt_cache_size = 18446744073709547520; SET GLOBAL binlog_stmt_cache_size = DEFAULT;');
+	unlink $file;
+}
 
-begin('FULL');
-differences();
-finish('differences');
+# Row images that lack columns, within a compressed transaction, too.
+sub images
+{
+	sql(<<"SQL");
+CREATE TABLE i(id INT PRIMARY KEY, n INT, t TEXT, b BLOB, j JSON, g GEOMETRY, v VARCHAR(300), e ENUM('x', 'y') CHARACTER SET latin1, s SET('p', 'q') CHARACTER SET utf8mb4);
+INSERT INTO i SELECT n, n, 'text', x'00ff', '{"a": [1, 2, 3], "b": "long enough to be worth a difference"}', POINT(1, 2), 'varchar', 'y', 'p,q'
+	FROM (SELECT 1 AS n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4) AS numbers;
+INSERT INTO i(id, j) VALUES(6, JSON_ARRAY(CAST(4000000000 AS UNSIGNED), CAST(x'00ff' AS BINARY), POINT(1, 2)));
+SET binlog_row_image = NOBLOB;
+UPDATE i SET n = 10 WHERE id = 1; UPDATE i SET t = 'other' WHERE id = 2; DELETE FROM i WHERE id = 2; INSERT INTO i(id, n) VALUES(5, 5);
+SET binlog_row_value_options = PARTIAL_JSON;
+UPDATE i SET j = JSON_REPLACE(j, '\$.a[0]', 7) WHERE id = 3;
+SET binlog_row_image = MINIMAL;
+UPDATE i SET e = 'x', s = 'q' WHERE id = 4;
+SET binlog_transaction_compression = ON, gtid_next = 'AUTOMATIC:images';
+BEGIN; UPDATE i SET j = JSON_REMOVE(j, '\$.a[1]') WHERE id = 3; DELETE FROM i WHERE id = 4; COMMIT;
+SET binlog_row_image = FULL;
+BEGIN; UPDATE i SET j = JSON_ARRAY_INSERT(j, '\$.a[0]', 'front') WHERE id = 3; DELETE FROM i WHERE id = 3; COMMIT;
+SET binlog_transaction_compression = OFF, gtid_next = AUTOMATIC;
+SQL
+}
 
-begin('FULL');
-transactions();
-finish('transactions');
+sub plain
+{
+	sql("CREATE TABLE plain(id INT PRIMARY KEY); INSERT INTO plain VALUES(1);");
+}
 
-# Setting the checksum begins a new file.
-sql('SET GLOBAL binlog_checksum = NONE');
-begin('FULL');
-sql("CREATE TABLE plain(id INT PRIMARY KEY); INSERT INTO plain VALUES(1);");
-finish('unchecked');
-sql('SET GLOBAL binlog_checksum = CRC32');
+# Name, metadata, what to do, and settings around it which each begin a new file.
+my @fixtures = (
+	[ 'types', 'FULL', sub { create_type_tables(); fill_type_tables() } ],
+	[ 'json', 'FULL', sub { create_type_tables(); fill_json() } ],
+	[ 'minimal', 'MINIMAL', sub { create_type_tables(); fill_type_tables() } ],
+	[ 'differences', 'FULL', \&differences ],
+	[ 'transactions', 'FULL', \&transactions ],
+	[ 'statements', 'FULL', \&statements ],
+	[ 'images', 'FULL', \&images ],
+	[ 'anonymous', 'FULL', \&plain, [ map { "gtid_mode = $_" } qw(ON_PERMISSIVE OFF_PERMISSIVE) ], [ map { "gtid_mode = $_" } qw(ON_PERMISSIVE ON) ] ],
+	[ 'unchecked', 'FULL', \&plain, ['binlog_checksum = NONE'], ['binlog_checksum = CRC32'] ],
+);
+
+for my $fixture (@fixtures)
+{
+	my ($name, $metadata, $make, $before, $after) = @$fixture;
+
+	next if %only && !$only{$name};
+	`$client -e 'SET GLOBAL $_'` for @{ $before // [] };
+	begin($metadata);
+	$make->();
+	finish($name);
+	`$client -e 'SET GLOBAL $_'` for @{ $after // [] };
+}
+exit 0 if %only;
 
 begin('FULL');
 doubles();
