@@ -297,3 +297,12 @@ capstan_source_table_shape(const SourceTable *table, StrBuf *out)
 			capstan_strbuf_append_str(out, " not null");
 	}
 }
+
+bool
+capstan_source_labels_are_told(const SourceColumn *column)
+{
+	for (int i = 0; i < column->nlabels; i++)
+		if (column->labels[i].length > 0 && memchr(column->labels[i].data, '?', column->labels[i].length) != NULL)
+			return false;
+	return true;
+}

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "base/strbuf.h"
 
 /*
@@ -119,8 +120,8 @@ typedef enum SourceValueKind
 	VALUE_LABEL,				/* uinteger: ENUM index (0 is the error value '') or SET bit mask; labels of the
 								 * SourceTable this value came with */
 	VALUE_JSON,					/* bytes: utf-8 text exactly as MySQL's own CAST(json AS CHAR) prints it */
-	VALUE_UNKNOWN				/* in an after image: changed, but only the difference to a document is there that the
-								 * before image does not have */
+	VALUE_JSON_DIFFS			/* bytes: in an after image, differences to a document that the before image does not have: for
+								 * the change's patch_json */
 } SourceValueKind;
 
 typedef struct SourceDateTime
@@ -156,6 +157,12 @@ typedef enum SourceChangeKind
 	CHANGE_DELETE
 } SourceChangeKind;
 
+/*
+ * The producer's own: the text of a JSON document after differences (VALUE_JSON_DIFFS), appended to out.  The document is given as the text of the one
+ * before, MySQL's or jsonb's; what is not changed stays as it is written there.  false, with an error: they do not fit it.
+ */
+typedef bool (*SourcePatchJson) (const SourceBytes *document, const SourceBytes *differences, StrBuf *out, CapstanError *error);
+
 /* One row's change; valid until the producer decodes the next one. */
 typedef struct SourceChange
 {
@@ -163,6 +170,7 @@ typedef struct SourceChange
 	const SourceTable *table;
 	const SourceValue *before;	/* table->ncolumns values; NULL for an insert */
 	const SourceValue *after;	/* NULL for a delete */
+	SourcePatchJson patch_json;
 } SourceChange;
 
 /*
@@ -178,6 +186,12 @@ extern void capstan_source_table_signature(const SourceTable *table, StrBuf *out
  * text; neither names, nor labels, nor the key.
  */
 extern void capstan_source_table_shape(const SourceTable *table, StrBuf *out);
+
+/*
+ * Of a column described from the schema: are its labels what they seem?  information_schema shows a character beyond the BMP
+ * as "?", so a label with one is not known from there.  True for columns without labels.
+ */
+extern bool capstan_source_labels_are_told(const SourceColumn *column);
 
 /* "bigint unsigned", "decimal(10,2)", "varchar(80 bytes)": for messages and signatures. */
 extern void capstan_source_column_type(const SourceColumn *column, StrBuf *out);

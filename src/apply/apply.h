@@ -39,6 +39,7 @@ typedef struct ApplyTable
 	SPIPlanPtr	update;			/* by key, other columns; NULL if there are none */
 	SPIPlanPtr	delete;			/* by key */
 	SPIPlanPtr	select;			/* all mapped columns by key */
+	SPIPlanPtr	lock;			/* the same FOR UPDATE; NULL: not needed yet */
 	List	   *partial_plans;	/* of PartialPlan (partialchange.c): UPDATEs of some columns */
 	List	   *keyless_plans;	/* of KeylessPlan (keyless.c) */
 	bool	   *indexed;		/* keyless.c: by mapped column, in the map's context; NULL: not looked up */
@@ -52,7 +53,12 @@ typedef struct ApplyTable
 	int			nranges;
 	KeyRange   *ranges;			/* of a table with an ordered key that is being copied */
 	MemoryContext range_context;
-	SourceTable *described;		/* from the source's schema, for table maps without names; NULL: not needed yet */
+
+	/* Set by the pipeline worker (describe.c). */
+	SourceTable *described;		/* from the source's schema; NULL: not needed yet */
+	MemoryContext described_context;	/* it lives here */
+	uint64		described_id;	/* table id that it was asked for last */
+	uint64		defaults_id;	/* the same for the defaults */
 
 	TableCounters counters;		/* not yet persisted */
 	bool		dirty;			/* counters are not zero */
@@ -82,7 +88,7 @@ extern void capstan_apply_set_ranges(ApplyTable *table, List *ranges);
 extern void capstan_apply_change(ApplyTable *table, const SourceChange *change);
 
 /*
- * The same for images in which columns are absent (binlog_row_image MINIMAL, NOBLOB).
+ * The same for images in which columns are absent (binlog_row_image MINIMAL, NOBLOB) or are differences to a JSON document.
  * Raises CAPSTAN_ERRCODE_ROW_IMAGE when what is absent is needed.
  */
 extern void capstan_apply_partial_change(ApplyTable *table, const SourceChange *change);

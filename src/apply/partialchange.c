@@ -1,17 +1,26 @@
 /*
  * partialchange.c
- *		A change whose row images lack columns (binlog_row_image = MINIMAL, NOBLOB).
+ *		A change whose row images lack columns (binlog_row_image = MINIMAL, NOBLOB), or have differences to JSON documents
+ *		that are not in them (binlog_row_value_options = PARTIAL_JSON besides).
  *
  * Called by the pipeline worker like capstan_apply_change, for rows events that are not full.
  *
  *	 insert		a column that is absent has its constant default, noted when the pipeline started
  *	 delete		the key is enough
  *	 update		what is absent in the after image is unchanged: taken from the before image where it
- *				is there; else only the columns at hand are set, in the row found by the old key
+ *				is there; else only the columns at hand are set, in the row found by the old key;
+ *				differences are applied to the document in that row
  *
  * What cannot be known is never guessed: a row that has to be put as a whole, but of
  * which columns are absent, is an ERROR, except while the row's range is still to be copied,
  * which then brings it.
+ *
+ * Why the document in the target's row is the one that the differences were made for: a row that is there, and that the gate
+ * lets changes through to, equals the source's at the stream's position (design section 6: the target is a subset of the source at each
+ * boundary, and inside a source transaction all of its earlier changes are applied already).  And why what comes out is what the whole new
+ * document would have become: json and text keep MySQL's text, and a container's text is made of its members' texts; jsonb writes
+ * out each number, string and name so that it reads it back as the same, its members are in MySQL's order, and the nul_bytes policy
+ * acts on each string by itself, never on a name.
  */
 #include "postgres.h"
 
@@ -42,6 +51,20 @@ raise_image(ApplyTable *table, const char *column, const char *why)
 			 errmsg("a row of %s.%s was logged without all that is needed", table->info->source_schema, table->info->source_table),
 			 column == NULL ? errdetail("%s.", why) : errdetail("Column %s: %s.", column, why),
 			 errhint("binlog_row_image = FULL on the source, in every session, avoids this; drop the pipeline and create it again with truncate_target => true.")));
+}
+
+/* The text of a document in the target's row: what the type's output function writes. */
+static SourceBytes
+document_text(const ColumnMap *column, Datum value)
+{
+	SourceBytes text;
+	Oid			output;
+	bool		is_varlena;
+
+	getTypeOutputInfo(column->typid, &output, &is_varlena);
+	text.data = OidOutputFunctionCall(output, value);
+	text.length = strlen(text.data);
+	return text;
 }
 
 static void
@@ -157,6 +180,53 @@ find_plan(ApplyTable *table, const bool *set)
 	return partial->plan;
 }
 
+/* The document of one column of the target's row, after its differences. */
+static SourceValue
+patch_document(ApplyTable *table, const SourceChange *change, const ColumnMap *column, HeapTuple tuple, TupleDesc desc, int field)
+{
+	const SourceValue *value = &change->after[column->source_index];
+	SourceBytes document;
+	SourceValue patched;
+	StrBuf		text;
+	CapstanError error;
+	bool		isnull;
+	Datum		stored = SPI_getbinval(tuple, desc, field, &isnull);
+
+	if (isnull)
+		raise_image(table, column->source->name, "differences to a JSON document were logged, but the target has none there");
+	document = document_text(column, stored);
+	capstan_strbuf_init(&text);
+	if (!change->patch_json(&document, &value->u.bytes, &text, &error))
+		raise_image(table, column->source->name,
+					"differences to a JSON document were logged that do not fit the document on the target");
+	patched.kind = VALUE_JSON;
+	patched.u.bytes.data = text.data;
+	patched.u.bytes.length = text.length;
+	return patched;
+}
+
+/* Differences made documents, in `row`; false if the target does not have the row with the old key. */
+static bool
+patch_documents(ApplyTable *table, const SourceChange *change, SourceValue *row)
+{
+	TableMap   *map = table->map;
+	SPITupleTable *found;
+	bool		is_there;
+
+	apply_set_key(table, change->before);
+	is_there = apply_execute(table, apply_lock_plan(table), SPI_OK_SELECT) > 0;
+	found = SPI_tuptable;
+	for (int i = 0; i < map->ncolumns && is_there; i++)
+	{
+		const ColumnMap *column = &map->columns[i];
+
+		if (row[column->source_index].kind == VALUE_JSON_DIFFS)
+			row[column->source_index] = patch_document(table, change, column, found->vals[0], found->tupdesc, i + 1);
+	}
+	SPI_freetuptable(found);
+	return is_there;
+}
+
 /* Sets the columns at hand in the row with the old key; returns the number of rows found. */
 static uint64
 update_some(ApplyTable *table, const SourceValue *old, const SourceValue *row, bool key_changed)
@@ -207,6 +277,7 @@ apply_update(ApplyTable *table, const SourceChange *change)
 	int			n = change->table->ncolumns;
 	SourceValue *row = palloc(sizeof(SourceValue) * n);
 	bool		full = true;
+	bool		has_diffs = false;
 	bool		key_changed = false;
 	bool		before_passes;
 	bool		after_passes;
@@ -215,10 +286,9 @@ apply_update(ApplyTable *table, const SourceChange *change)
 	for (int i = 0; i < n; i++)
 	{
 		row[i] = change->after[i].kind == VALUE_ABSENT ? change->before[i] : change->after[i];
-		if (row[i].kind == VALUE_UNKNOWN)
-			raise_image(table, change->table->columns[i].name,
-						"a difference to a JSON document was logged, but not the document (binlog_row_value_options = PARTIAL_JSON)");
-		if (row[i].kind == VALUE_ABSENT)
+		if (row[i].kind == VALUE_JSON_DIFFS)
+			has_diffs = true;
+		if (row[i].kind == VALUE_ABSENT || row[i].kind == VALUE_JSON_DIFFS)
 			full = false;
 	}
 	if (full)
@@ -253,7 +323,8 @@ apply_update(ApplyTable *table, const SourceChange *change)
 	if (!before_passes)
 		raise_image(table, NULL, "its key moved into the part of the table that is copied already, and not all of its columns are there");
 
-	if (update_some(table, change->before, row, key_changed) == 0)
+	if ((has_diffs && !patch_documents(table, change, row)) ||
+		update_some(table, change->before, row, key_changed) == 0)
 	{
 		if (apply_is_exact(table))
 			raise_image(table, NULL, "the target does not have the row that was changed, and not all of its columns are there to put it");

@@ -82,6 +82,7 @@ capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPol
 	table->pipeline_owner = pipeline_owner;
 	table->policies = policies;
 	table->copied = strcmp(info->state, "streaming") == 0;
+	table->described_context = AllocSetContextCreate(context, "capstan description", ALLOCSET_START_SMALL_SIZES);
 	table->range_context = AllocSetContextCreate(context, "capstan ranges", ALLOCSET_SMALL_SIZES);
 
 	MemoryContextSwitchTo(TopMemoryContext);
@@ -197,6 +198,34 @@ make_plans(ApplyTable *table, Relation relation)
 	table->select = apply_keep_plan(psprintf("SELECT %s FROM %s%s", insert.data, name, key.data), map->ncolumns, types);
 }
 
+SPIPlanPtr
+apply_lock_plan(ApplyTable *table)
+{
+	TableMap   *map = table->map;
+	Relation	relation;
+	Oid		   *types;
+	StringInfoData sql;
+
+	if (table->lock != NULL)
+		return table->lock;
+	relation = relation_open(map->relid, NoLock);
+	types = palloc(sizeof(Oid) * map->ncolumns);
+	initStringInfo(&sql);
+	for (int i = 0; i < map->ncolumns; i++)
+	{
+		types[i] = map->columns[i].typid;
+		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "SELECT ",
+						 quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(relation), map->columns[i].attnum - 1)->attname)));
+	}
+	appendStringInfo(&sql, " FROM %s",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation)));
+	append_key_condition(&sql, map, relation);
+	appendStringInfoString(&sql, " FOR UPDATE");
+	table->lock = apply_keep_plan(sql.data, map->ncolumns, types);
+	relation_close(relation, NoLock);
+	return table->lock;
+}
+
 static void
 drop_plan(SPIPlanPtr *plan)
 {
@@ -227,6 +256,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	drop_plan(&table->update);
 	drop_plan(&table->delete);
 	drop_plan(&table->select);
+	drop_plan(&table->lock);
 	apply_drop_partial_plans(table);
 	apply_drop_keyless_plans(table);
 
@@ -250,6 +280,7 @@ capstan_apply_table_free(ApplyTable *table)
 	drop_plan(&table->update);
 	drop_plan(&table->delete);
 	drop_plan(&table->select);
+	drop_plan(&table->lock);
 	apply_drop_partial_plans(table);
 	apply_drop_keyless_plans(table);
 	MemoryContextDelete(table->context);

@@ -93,7 +93,7 @@ typedef struct BinlogEvent
 			SourceChangeKind kind;
 			bool		statement_end;
 			bool		full_image; /* every column is present in every image of this event */
-			bool		partial_json;	/* PARTIAL_UPDATE_ROWS: JSON columns came as differences, which were applied */
+			bool		partial_json;	/* PARTIAL_UPDATE_ROWS: JSON columns may come as differences */
 			uint16_t	row_flags;
 			uint64_t	table_id;
 		}			rows;
@@ -157,7 +157,7 @@ typedef enum BinlogNext
 /*
  * The next row change of the BINLOG_ROWS event just decoded.  Values not in the row image
  * are VALUE_ABSENT.  In a partial JSON update, differences are applied to the document of the before image; if
- * that image does not have it (full_image is false then), the after value is VALUE_UNKNOWN.
+ * that image does not have it (full_image is false then), the after value is VALUE_JSON_DIFFS, which change->patch_json applies.
  */
 extern BinlogNext capstan_binlog_next_change(BinlogDecoder *decoder, SourceChange *change, CapstanError *error);
 

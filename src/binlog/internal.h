@@ -7,7 +7,7 @@
  *	   rows.c		rows events: images, bitmaps, the cursor
  *	   values.c		one value of a row image
  *	   decimal.c	packed decimals
- *	   json.c		binary JSON; jsondiff.c applies differences to it
+ *	   json.c		binary JSON; jsondiff.c applies differences to it, or with jsontext.c to a text
  *	   payload.c	TRANSACTION_PAYLOAD
  */
 #ifndef CAPSTAN_BINLOG_INTERNAL_H
@@ -191,9 +191,10 @@ extern bool capstan_value_decode(const ColumnLayout *layout, const SourceColumn 
 extern int	capstan_decimal_packed_size(int precision, int scale);
 extern bool capstan_decimal_to_text(const uint8_t *packed, int precision, int scale, StrBuf *out);
 
-/* jsondiff.c: the text of a binary JSON document after differences, appended to out. */
+/* jsondiff.c: the text of a JSON document after differences, appended to out; of a binary one, and of one given as text. */
 extern bool capstan_json_apply_diffs(const uint8_t *document, size_t document_length,
 									 const uint8_t *diffs, size_t diffs_length, StrBuf *out, CapstanError *error);
+extern bool capstan_json_apply_diffs_to_text(const SourceBytes *document, const SourceBytes *diffs, StrBuf *out, CapstanError *error);
 
 /*
  * payload.c: reads the fields in front of the payload and makes it the current one.  A payload's events are

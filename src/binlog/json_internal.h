@@ -1,6 +1,6 @@
 /*
  * json_internal.h
- *		Binary JSON as json.c reads and prints it, for jsondiff.c only.
+ *		Binary JSON as json.c reads and prints it, and JSON text as jsontext.c takes it apart, for jsondiff.c only.
  */
 #ifndef CAPSTAN_JSON_INTERNAL_H
 #define CAPSTAN_JSON_INTERNAL_H
@@ -61,5 +61,32 @@ extern void capstan_json_print_string(StrBuf *out, const uint8_t *data, size_t l
 extern bool capstan_json_open(const JsonValue *value, JsonContainer *container);
 /* key: objects only.  false if an offset points out of it. */
 extern bool capstan_json_element(const JsonContainer *container, uint64_t index, SourceBytes *key, JsonValue *value);
+
+/* ---- text (jsontext.c) ---- */
+
+typedef struct JsonTextContainer
+{
+	bool		is_object;
+	bool		first;			/* nothing was read yet */
+	ByteReader	reader;
+} JsonTextContainer;
+
+typedef enum JsonTextNext
+{
+	JSON_TEXT_MALFORMED = -1,
+	JSON_TEXT_END = 0,
+	JSON_TEXT_MEMBER = 1
+} JsonTextNext;
+
+/* The one value of the text, without the blanks around it; false if it is not just one. */
+extern bool capstan_json_text_value(const uint8_t *text, size_t length, SourceBytes *value);
+extern bool capstan_json_text_is_container(const SourceBytes *value);
+extern void capstan_json_text_open(const SourceBytes *value, JsonTextContainer *container);
+/* key: objects only; what is between the quotes, escapes and all. */
+extern JsonTextNext capstan_json_text_next(JsonTextContainer *container, SourceBytes *key, SourceBytes *value);
+/* The key itself, appended to out; false if an escape is none that MySQL or jsonb writes. */
+extern bool capstan_json_text_unescape(const SourceBytes *key, StrBuf *out);
+/* Behind the backslash. */
+extern bool capstan_json_text_read_escape(ByteReader *reader, StrBuf *out);
 
 #endif

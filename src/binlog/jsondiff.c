@@ -1,18 +1,22 @@
 /*
  * jsondiff.c
- *		The JSON differences of PARTIAL_UPDATE_ROWS events, applied to the document of the before image.
+ *		The JSON differences of PARTIAL_UPDATE_ROWS events, applied to a document: that of the before image, which is binary, or,
+ *		where the image does not have it, the text of the one that is stored.
  *
  * Format (Json_diff_vector in MySQL's sql/json_diff.cc):
  *
  *	   { u8 operation, lenenc length, path, and unless it removes: lenenc length, binary JSON }
  *			operations 0 replace, 1 insert, 2 remove
  *
- * Paths are the server's JSON paths without wildcards: $.name, $."quoted name", $[3], and longer ones.
+ * Paths are the server's JSON paths without wildcards: $.name, $."quoted name", $[3], $[last], $[last-2], and longer ones; that an index
+ * may be meant for what is no array, the server has worked in before.  An insert before the first element goes to the front, one behind
+ * the last to the end (Json_array_index in MySQL's sql-common/json_path.h).
  * Replace and remove need something at the path, insert into an object needs nothing there; insert into an array
  * shifts what is behind.  A difference that does not fit the document means that the document is not the one it was made
  * for, and is an error.
  *
- * The document is opened only along the paths; all else is printed from its bytes.
+ * The document is opened only along the paths; all else is printed from its bytes, and of a text taken over as it is.  The text of a container is
+ * made of the texts of its members and nothing else, so what comes out is what the whole new document would print.
  */
 #include "binlog/json_internal.h"
 
@@ -38,6 +42,7 @@ struct JsonNode
 {
 	bool		opened;
 	/* not opened */
+	bool		is_text;		/* value is a text; type means nothing */
 	JsonValue	value;
 	/* opened */
 	bool		is_object;
@@ -68,6 +73,7 @@ typedef struct PathLeg
 	bool		is_member;
 	StrBuf		name;			/* of a member; owned by the path's reader */
 	uint64_t	index;			/* in an array */
+	bool		from_end;		/* index counts back from the last element */
 } PathLeg;
 
 static bool
@@ -94,10 +100,30 @@ may_move(JsonPatch *patch, const JsonNode *node, size_t at)
 
 /* ---- the document ---- */
 
+static SourceBytes
+text_of(const JsonNode *node)
+{
+	SourceBytes text = {(const char *) node->value.data, node->value.length};
+
+	return text;
+}
+
+static void
+set_text(JsonNode *node, const SourceBytes *text)
+{
+	node->is_text = true;
+	node->value.data = (const uint8_t *) text->data;
+	node->value.length = text->length;
+}
+
 static bool
 is_container(const JsonNode *node)
 {
-	return node->opened || node->value.type <= JSON_LARGE_ARRAY;
+	SourceBytes text = text_of(node);
+
+	if (node->opened)
+		return true;
+	return node->is_text ? capstan_json_text_is_container(&text) : node->value.type <= JSON_LARGE_ARRAY;
 }
 
 static void free_node(JsonNode *node);
@@ -122,6 +148,74 @@ free_node(JsonNode *node)
 	capstan_free(node->first);
 }
 
+/* The members of a document are in one piece, where they stay; what is moved are pointers to them. */
+static void
+set_members(JsonNode *node, bool is_object, JsonMember *first, size_t count)
+{
+	node->opened = true;
+	node->is_object = is_object;
+	node->count = count;
+	node->capacity = count + 1;
+	node->first = first;
+	node->members = capstan_alloc(node->capacity * sizeof(JsonMember *));
+	for (size_t i = 0; i < count; i++)
+		node->members[i] = &first[i];
+}
+
+/* The key as it is meant; one without escapes is used where it is. */
+static bool
+set_key(JsonMember *member, const SourceBytes *key)
+{
+	StrBuf		unescaped;
+
+	member->key = *key;
+	if (key->length == 0 || memchr(key->data, '\\', key->length) == NULL)
+		return true;
+	capstan_strbuf_init(&unescaped);
+	if (!capstan_json_text_unescape(key, &unescaped))
+	{
+		capstan_strbuf_free(&unescaped);
+		return false;
+	}
+	member->owned_key = unescaped.data;
+	member->key.data = unescaped.data;
+	member->key.length = unescaped.length;
+	return true;
+}
+
+static bool
+open_text(JsonPatch *patch, JsonNode *node)
+{
+	SourceBytes text = text_of(node);
+	JsonTextContainer container;
+	JsonTextNext next = JSON_TEXT_MALFORMED;
+	SourceBytes key = {NULL, 0};
+	SourceBytes value;
+	JsonMember *first = NULL;
+	size_t		count = 0;
+	size_t		capacity = 0;
+	bool		good = true;
+
+	capstan_json_text_open(&text, &container);
+	while (good && (next = capstan_json_text_next(&container, &key, &value)) == JSON_TEXT_MEMBER)
+	{
+		JsonMember *member;
+
+		if (count == capacity)
+		{
+			capacity = capacity == 0 ? 8 : capacity * 2;
+			first = capstan_realloc(first, capacity * sizeof(JsonMember));
+		}
+		member = &first[count++];
+		memset(member, 0, sizeof(*member));
+		set_text(&member->node, &value);
+		good = count <= patch->nodes && (!container.is_object || set_key(member, &key));
+	}
+	patch->nodes -= count <= patch->nodes ? count : patch->nodes;
+	set_members(node, container.is_object, first, count);
+	return good && next == JSON_TEXT_END ? true : does_not_fit(patch);
+}
+
 static bool
 open_node(JsonPatch *patch, JsonNode *node)
 {
@@ -130,6 +224,8 @@ open_node(JsonPatch *patch, JsonNode *node)
 
 	if (node->opened)
 		return true;
+	if (node->is_text)
+		return open_text(patch, node);
 	if (!capstan_json_open(&node->value, &container) || container.count > patch->nodes)
 		return malformed(patch);
 	patch->nodes -= (size_t) container.count;
@@ -142,14 +238,7 @@ open_node(JsonPatch *patch, JsonNode *node)
 			return malformed(patch);
 		}
 	}
-	node->opened = true;
-	node->is_object = container.is_object;
-	node->count = (size_t) container.count;
-	node->capacity = (size_t) container.count + 1;
-	node->first = first;
-	node->members = capstan_alloc(node->capacity * sizeof(JsonMember *));
-	for (size_t i = 0; i < node->count; i++)
-		node->members[i] = &first[i];
+	set_members(node, container.is_object, first, (size_t) container.count);
 	return true;
 }
 
@@ -172,6 +261,8 @@ find_member(const JsonNode *node, const PathLeg *leg, bool *found)
 	if (!leg->is_member)
 	{
 		*found = leg->index < node->count;
+		if (leg->from_end)
+			return *found ? node->count - 1 - (size_t) leg->index : 0;
 		return *found ? (size_t) leg->index : node->count;
 	}
 	while (low < high)
@@ -228,6 +319,11 @@ remove_member(JsonNode *node, size_t at)
 static bool
 print_node(JsonPrinter *printer, const JsonNode *node, int depth)
 {
+	if (!node->opened && node->is_text)
+	{
+		capstan_strbuf_append(printer->out, node->value.data, node->value.length);
+		return true;
+	}
 	if (!node->opened)
 		return capstan_json_print(printer, &node->value, depth);
 	capstan_strbuf_append_char(printer->out, node->is_object ? '{' : '[');
@@ -250,53 +346,6 @@ print_node(JsonPrinter *printer, const JsonNode *node, int depth)
 }
 
 /* ---- paths ---- */
-
-static int
-hex_value(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* \uXXXX as utf-8; the server writes it for control characters only. */
-static bool
-read_unicode(ByteReader *path, StrBuf *name)
-{
-	const uint8_t *digits = capstan_bytes_take(path, 4);
-	int			code = 0;
-
-	for (int i = 0; digits != NULL && i < 4; i++)
-	{
-		int			value = hex_value(digits[i]);
-
-		if (value < 0)
-			return false;
-		code = code << 4 | value;
-	}
-	if (digits == NULL || code >= 0x80)
-		return false;
-	capstan_strbuf_append_char(name, (char) code);
-	return true;
-}
-
-static bool
-read_escape(ByteReader *path, StrBuf *name)
-{
-	static const char letters[] = "btnfr\"\\/";
-	static const char meanings[] = "\b\t\n\f\r\"\\/";
-	uint8_t		c = capstan_bytes_u8(path);
-	const char *letter;
-
-	if (c == 'u')
-		return read_unicode(path, name);
-	letter = c == '\0' ? NULL : strchr(letters, c);
-	if (letter == NULL)
-		return false;
-	capstan_strbuf_append_char(name, meanings[letter - letters]);
-	return true;
-}
 
 /* A member's name behind the point. */
 static bool
@@ -321,24 +370,41 @@ read_name(ByteReader *path, StrBuf *name)
 			return true;
 		if (c != '\\')
 			capstan_strbuf_append_char(name, (char) c);
-		else if (!read_escape(path, name))
+		else if (!capstan_json_text_read_escape(path, name))
 			return false;
 	}
 	return false;
 }
 
 static bool
-read_index(ByteReader *path, uint64_t *index)
+read_number(ByteReader *path, uint64_t *number)
 {
 	int			ndigits = 0;
 
-	*index = 0;
+	*number = 0;
 	while (capstan_bytes_left(path) > 0 && *path->pos >= '0' && *path->pos <= '9' && ndigits < 10)
 	{
-		*index = *index * 10 + (uint64_t) (capstan_bytes_u8(path) - '0');
+		*number = *number * 10 + (uint64_t) (capstan_bytes_u8(path) - '0');
 		ndigits++;
 	}
-	return ndigits > 0 && capstan_bytes_u8(path) == ']';
+	return ndigits > 0;
+}
+
+/* Behind the bracket: "3]", "last]", "last-2]". */
+static bool
+read_index(ByteReader *path, PathLeg *leg)
+{
+	leg->from_end = capstan_bytes_left(path) > 4 && memcmp(path->pos, "last", 4) == 0;
+	leg->index = 0;
+	if (leg->from_end)
+	{
+		capstan_bytes_skip(path, 4);
+		if (*path->pos == ']')
+			return capstan_bytes_u8(path) == ']';
+		if (capstan_bytes_u8(path) != '-')
+			return false;
+	}
+	return read_number(path, &leg->index) && capstan_bytes_u8(path) == ']';
 }
 
 static bool
@@ -351,7 +417,7 @@ read_leg(ByteReader *path, PathLeg *leg)
 			return read_name(path, &leg->name);
 		case '[':
 			leg->is_member = false;
-			return read_index(path, &leg->index);
+			return read_index(path, leg);
 		default:
 			return false;
 	}
@@ -462,15 +528,27 @@ apply_all(JsonPatch *patch, JsonNode *root, ByteReader *diffs)
 	return ok;
 }
 
-bool
-capstan_json_apply_diffs(const uint8_t *document, size_t document_length, const uint8_t *diffs, size_t diffs_length,
-						 StrBuf *out, CapstanError *error)
+/* The root is freed. */
+static bool
+apply_and_print(JsonNode *root, size_t document_length, const uint8_t *diffs, size_t diffs_length, StrBuf *out, CapstanError *error)
 {
 	ByteReader	reader = capstan_bytes_reader(diffs, diffs_length);
 	JsonPatch	patch = {document_length + diffs_length, 0, error};
 	JsonPrinter printer;
-	JsonNode	root;
 	bool		ok;
+
+	capstan_json_printer(&printer, out, document_length + diffs_length, error);
+	ok = apply_all(&patch, root, &reader) && print_node(&printer, root, 0);
+	free_node(root);
+	return ok;
+}
+
+bool
+capstan_json_apply_diffs(const uint8_t *document, size_t document_length, const uint8_t *diffs, size_t diffs_length,
+						 StrBuf *out, CapstanError *error)
+{
+	JsonPatch	patch = {0, 0, error};
+	JsonNode	root;
 
 	if (diffs_length == 0)
 		return capstan_json_to_text(document, document_length, out, error);
@@ -480,8 +558,19 @@ capstan_json_apply_diffs(const uint8_t *document, size_t document_length, const 
 	root.value.type = document[0];
 	root.value.data = document + 1;
 	root.value.length = document_length - 1;
-	capstan_json_printer(&printer, out, document_length + diffs_length, error);
-	ok = apply_all(&patch, &root, &reader) && print_node(&printer, &root, 0);
-	free_node(&root);
-	return ok;
+	return apply_and_print(&root, document_length, diffs, diffs_length, out, error);
+}
+
+bool
+capstan_json_apply_diffs_to_text(const SourceBytes *document, const SourceBytes *diffs, StrBuf *out, CapstanError *error)
+{
+	JsonPatch	patch = {0, 0, error};
+	SourceBytes value;
+	JsonNode	root;
+
+	if (!capstan_json_text_value((const uint8_t *) document->data, document->length, &value))
+		return does_not_fit(&patch);
+	memset(&root, 0, sizeof(root));
+	set_text(&root, &value);
+	return apply_and_print(&root, document->length, (const uint8_t *) diffs->data, diffs->length, out, error);
 }

@@ -165,7 +165,10 @@ capstan_rows_begin(BinlogDecoder *decoder, uint8_t type_code, const uint8_t *bod
 	return true;
 }
 
-/* A JSON column of a partial after image: its document is the before image's with differences applied. */
+/*
+ * A JSON column of a partial after image: its document is the before image's with differences applied.  Where the image does not have
+ * that, the differences are handed out; if there are none, the column is unchanged.
+ */
 static bool
 decode_differences(RowsCursor *rows, int column, SourceValue *value, CapstanError *error)
 {
@@ -178,7 +181,9 @@ decode_differences(RowsCursor *rows, int column, SourceValue *value, CapstanErro
 		return false;
 	if (rows->before[column].kind == VALUE_ABSENT)
 	{
-		value->kind = VALUE_UNKNOWN;
+		value->kind = length == 0 ? VALUE_ABSENT : VALUE_JSON_DIFFS;
+		value->u.bytes.data = (const char *) differences;
+		value->u.bytes.length = length;
 		return true;
 	}
 	if (document->data == NULL)
@@ -306,5 +311,6 @@ capstan_binlog_next_change(BinlogDecoder *decoder, SourceChange *change, Capstan
 	change->table = &rows->map->table;
 	change->before = rows->before_columns != NULL ? rows->before : NULL;
 	change->after = rows->after_columns != NULL ? rows->after : NULL;
+	change->patch_json = capstan_json_apply_diffs_to_text;
 	return BINLOG_CHANGE;
 }

@@ -157,7 +157,7 @@ capstan_map_same_value(const SourceValue *a, const SourceValue *b)
 		case VALUE_NULL:
 		case VALUE_ABSENT:
 			return true;
-		case VALUE_UNKNOWN:
+		case VALUE_JSON_DIFFS:
 			return false;
 		case VALUE_INT:
 		case VALUE_TIMESTAMP:

@@ -65,8 +65,8 @@ capstan_map_encode_row(const SourceValue *values, int nvalues)
 				pq_sendint32(&out, value->u.bytes.length);
 				pq_sendbytes(&out, value->u.bytes.data, value->u.bytes.length);
 				break;
-			case VALUE_UNKNOWN:
-				elog(ERROR, "a value that is not known cannot be stored");
+			case VALUE_JSON_DIFFS:
+				elog(ERROR, "differences to a value cannot be stored");
 		}
 	}
 	return pq_endtypsend(&out);

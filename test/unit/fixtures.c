@@ -120,8 +120,8 @@ append_value(StrBuf *out, const SourceColumn *column, const SourceValue *value)
 		case VALUE_ABSENT:
 			capstan_strbuf_append_str(out, "ABSENT");
 			break;
-		case VALUE_UNKNOWN:
-			capstan_strbuf_append_str(out, "UNKNOWN");
+		case VALUE_JSON_DIFFS:
+			capstan_strbuf_append_str(out, "DIFFERENCES");
 			break;
 		case VALUE_INT:
 			capstan_strbuf_printf(out, "%" PRId64, value->u.integer);

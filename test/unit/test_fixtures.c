@@ -317,14 +317,14 @@ test_partial_rows(void)
 
 	/*
 	 * Differences: applied where the before image is full (see the differences fixture), which it is in the first two
-	 * (only the end is compared), else the column is absent.
+	 * (only the end is compared), else they are handed out.
 	 */
 	static const char *const partial_rows[] = {
 		"70227D\t5",
 		"70227D\t5",
-		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\tUNKNOWN\t6",
-		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tUNKNOWN\tABSENT",
-		"update\tdocs\t3\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tUNKNOWN\tABSENT",
+		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\tDIFFERENCES\t6",
+		"update\tdocs\t2\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tDIFFERENCES\tABSENT",
+		"update\tdocs\t3\tABSENT\tABSENT\tABSENT\tABSENT\t5B335D\tDIFFERENCES\tABSENT",
 		"update\tdocs\t3\tABSENT\tABSENT\tABSENT\tABSENT\tABSENT\tNULL\t7"
 	};
 	BinlogFile	file;

@@ -164,6 +164,50 @@ test_documents(void)
 	check_json("0f fc 04 4d616e", NULL);
 }
 
+/* The same to the document as text, which is not touched where it is not changed. */
+static void
+check_text_difference(const char *text, const StrBuf *diffs, const char *expected)
+{
+	SourceBytes document = {text, strlen(text)};
+	SourceBytes differences = {diffs->data, diffs->length};
+	StrBuf		out = {NULL, 0, 0};
+	CapstanError error = {CAPSTAN_OK, ""};
+	bool		ok = capstan_json_apply_diffs_to_text(&document, &differences, &out, &error);
+
+	CHECK_MSG(ok == (expected != NULL), "%s: %s", text, ok ? out.data : error.message);
+	if (ok && expected != NULL)
+		CHECK_STR(out.data, expected);
+	CHECK(ok == (error.code == CAPSTAN_OK));
+	for (size_t cut = 0; cut < document.length && expected != NULL; cut++)
+	{
+		char	   *copy = memcpy(malloc(cut + 1), text, cut);	/* so that a byte too many is noticed */
+
+		document.data = copy;
+		document.length = cut;
+		capstan_strbuf_reset(&out);
+		CHECK(!capstan_json_apply_diffs_to_text(&document, &differences, &out, &error));
+		free(copy);
+	}
+	capstan_strbuf_free(&out);
+}
+
+static void
+build_difference(StrBuf *diffs, int op, const char *path, const char *value)
+{
+	StrBuf		bytes = {NULL, 0, 0};
+
+	build_uint(diffs, (uint64_t) op, 1);
+	build_lenenc(diffs, strlen(path));
+	capstan_strbuf_append_str(diffs, path);
+	build_hex(&bytes, value);
+	if (bytes.length > 0)
+	{
+		build_lenenc(diffs, bytes.length);
+		capstan_strbuf_append(diffs, bytes.data, bytes.length);
+	}
+	capstan_strbuf_free(&bytes);
+}
+
 /* op, path, value as hex of a binary document ("" with a remove), applied to {"a": [1, 2], "b": "x"}. */
 static void
 check_difference(int op, const char *path, const char *value, const char *expected)
@@ -172,21 +216,13 @@ check_difference(int op, const char *path, const char *value, const char *expect
 		"00 0200 2300 1200 0100 1300 0100 02 1400 0c 2100 61 62 0200 0a00 05 0100 05 0200 000000 01 78";
 	StrBuf		document = {NULL, 0, 0};
 	StrBuf		diffs = {NULL, 0, 0};
-	StrBuf		bytes = {NULL, 0, 0};
 	StrBuf		out = {NULL, 0, 0};
 	CapstanError error = {CAPSTAN_OK, ""};
 	bool		ok;
 
 	build_hex(&document, document_hex);
-	build_uint(&diffs, (uint64_t) op, 1);
-	build_lenenc(&diffs, strlen(path));
-	capstan_strbuf_append_str(&diffs, path);
-	build_hex(&bytes, value);
-	if (bytes.length > 0)
-	{
-		build_lenenc(&diffs, bytes.length);
-		capstan_strbuf_append(&diffs, bytes.data, bytes.length);
-	}
+	build_difference(&diffs, op, path, value);
+	check_text_difference("{\"a\": [1, 2], \"b\": \"x\"}", &diffs, expected);
 	ok = capstan_json_apply_diffs((uint8_t *) document.data, document.length, (uint8_t *) diffs.data, diffs.length, &out, &error);
 	CHECK_MSG(ok == (expected != NULL), "%d %s: %s", op, path, ok ? out.data : error.message);
 	if (ok && expected != NULL)
@@ -203,8 +239,62 @@ check_difference(int op, const char *path, const char *value, const char *expect
 	CHECK(!capstan_json_apply_diffs((const uint8_t *) "", 0, (uint8_t *) diffs.data, diffs.length, &out, &error));
 	capstan_strbuf_free(&document);
 	capstan_strbuf_free(&diffs);
-	capstan_strbuf_free(&bytes);
 	capstan_strbuf_free(&out);
+}
+
+static void
+check_text(int op, const char *path, const char *value, const char *text, const char *expected)
+{
+	StrBuf		diffs = {NULL, 0, 0};
+
+	build_difference(&diffs, op, path, value);
+	check_text_difference(text, &diffs, expected);
+	capstan_strbuf_free(&diffs);
+}
+
+/* Differences to documents as the target has them. */
+static void
+test_text_differences(void)
+{
+	StrBuf		two = {NULL, 0, 0};
+
+	/* What is not changed stays as it is written. */
+	check_text(0, "$.b", "0401", "{\"b\": 1, \"n\": 1.0, \"cc\": -0.0, \"ddd\": 1e400, \"eeee\": \"\\u0000 \\\" ]}\"}",
+			   "{\"b\": true, \"n\": 1.0, \"cc\": -0.0, \"ddd\": 1e400, \"eeee\": \"\\u0000 \\\" ]}\"}");
+	check_text(1, "$[1]", "0c0179", "[1.50, {\"x\": [\"[\"]}]", "[1.50, \"y\", {\"x\": [\"[\"]}]");
+	check_text(0, "$[1].x[0]", "0c0179", "[\"]\", {\"x\": [\"[\", []], \"y\": {}}]", "[\"]\", {\"x\": [\"y\", []], \"y\": {}}]");
+	check_text(1, "$[0]", "0400", "[]", "[null]");
+	check_text(1, "$[last]", "0400", "[]", "[null]");
+	check_text(0, "$[last][last-1]", "0400", "[[1, 2], [3, 4]]", "[[1, 2], [null, 4]]");
+	check_text(1, "$.a", "0400", "{}", "{\"a\": null}");
+	check_text(2, "$.a", "", "{\"a\": {\"b\": [1, 2]}}", "{}");
+	/* Names are compared as they are meant, by length and bytes. */
+	check_text(0, "$.\"q\\\"\"", "0400", "{\"q\\\"\": 1, \"x\\n\": 2}", "{\"q\\\"\": null, \"x\\n\": 2}");
+	check_text(1, "$.\"\\u0001\"", "0400", "{\"a\": 1, \"bb\": 2}", "{\"\\u0001\": null, \"a\": 1, \"bb\": 2}");
+	check_text(0, "$.\"\\u0000\"", "0400", "{\"\\u0000\": 1, \"\\u0001\": 2}", "{\"\\u0000\": null, \"\\u0001\": 2}");
+	check_text(0, "$.\"\u00e9\"", "0400", "{\"z\": 1, \"\u00e9\": 2}", "{\"z\": 1, \"\u00e9\": null}");
+	/* One after the other, each to what the one before it left. */
+	build_difference(&two, 1, "$.c", "02 0000 0400");
+	build_difference(&two, 1, "$.c[0]", "0401");
+	build_difference(&two, 2, "$.a", "");
+	check_text_difference("{\"a\": 1}", &two, "{\"c\": [true]}");
+	capstan_strbuf_free(&two);
+
+	/* What is no document, and what does not fit one. */
+	check_text(0, "$.a", "0400", "", NULL);
+	check_text(0, "$.a", "0400", "null", NULL);
+	check_text(0, "$.a", "0400", "\"a\"", NULL);
+	check_text(0, "$.a", "0400", "{\"a\": 1} {}", NULL);
+	check_text(0, "$.a", "0400", "{\"a\" 1}", NULL);
+	check_text(0, "$.a", "0400", "{\"a\": 1 \"b\": 2}", NULL);
+	check_text(0, "$.a", "0400", "{\"a\": 1, }", NULL);
+	check_text(0, "$.a", "0400", "{\"a\":}", NULL);
+	check_text(0, "$.a", "0400", "{a: 1}", NULL);
+	check_text(0, "$.a", "0400", "{\"a\": 1]", NULL);
+	check_text(0, "$.a", "0400", "{\"\\u00e9\": 1}", NULL);
+	check_text(0, "$.a", "0400", "{\"\\x\": 1}", NULL);
+	check_text(0, "$[0]", "0400", "[1 2]", NULL);
+	check_text(0, "$[0]", "0400", "[,1]", NULL);
 }
 
 static void
@@ -222,8 +312,16 @@ test_differences(void)
 	check_difference(1, "$.a[99]", "0400", "{\"a\": [1, 2, null], \"b\": \"x\"}");
 	check_difference(2, "$.a", "", "{\"b\": \"x\"}");
 	check_difference(2, "$.a[0]", "", "{\"a\": [2], \"b\": \"x\"}");
+	check_difference(0, "$.a[last]", "0400", "{\"a\": [1, null], \"b\": \"x\"}");
+	check_difference(0, "$.a[last-1]", "0400", "{\"a\": [null, 2], \"b\": \"x\"}");
+	check_difference(1, "$.a[last]", "0400", "{\"a\": [1, null, 2], \"b\": \"x\"}");
+	check_difference(1, "$.a[last-9]", "0400", "{\"a\": [null, 1, 2], \"b\": \"x\"}");
+	check_difference(2, "$.a[last-1]", "", "{\"a\": [2], \"b\": \"x\"}");
 
 	/* What does not fit the document. */
+	check_difference(0, "$.a[last-2]", "0400", NULL);
+	check_difference(2, "$.a[last-2]", "", NULL);
+	check_difference(0, "$.a[last].c", "0400", NULL);
 	check_difference(0, "$.c", "0400", NULL);
 	check_difference(0, "$.a[2]", "0400", NULL);
 	check_difference(0, "$.a.b", "0400", NULL);
@@ -243,6 +341,12 @@ test_differences(void)
 	check_difference(0, "$[", "0400", NULL);
 	check_difference(0, "$.a[", "0400", NULL);
 	check_difference(0, "$.a[*]", "0400", NULL);
+	check_difference(0, "$.a[last", "0400", NULL);
+	check_difference(0, "$.a[last-", "0400", NULL);
+	check_difference(0, "$.a[last-]", "0400", NULL);
+	check_difference(0, "$.a[last+1]", "0400", NULL);
+	check_difference(0, "$.a[latest]", "0400", NULL);
+	check_difference(0, "$.a[1 to last]", "0400", NULL);
 	check_difference(0, "$.a[1", "0400", NULL);
 	check_difference(0, "$.a[99999999999]", "0400", NULL);
 	check_difference(0, "$.\"a", "0400", NULL);
@@ -258,6 +362,7 @@ void
 test_json(void)
 {
 	test_differences();
+	test_text_differences();
 	test_doubles();
 	test_documents();
 	CHECK(nested(1));

@@ -99,8 +99,8 @@ show_value(const SourceValue *value)
 		case VALUE_ABSENT:
 			appendStringInfoString(&out, "absent");
 			break;
-		case VALUE_UNKNOWN:
-			appendStringInfoString(&out, "unknown");
+		case VALUE_JSON_DIFFS:
+			appendStringInfoString(&out, "differences");
 			break;
 		case VALUE_INT:
 			appendStringInfo(&out, "int " INT64_FORMAT, (int64) value->u.integer);
