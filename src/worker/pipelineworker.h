@@ -5,6 +5,7 @@
  *	 pipelineworker.c	start: slot, catalog, source, position; main loop; end
  *	 stream.c			one event after the other: source transactions, groups, commit
  *	 ddlguard.c			statements in the log: which may pass, which halt
+ *	 describe.c			what the log does not tell of a table
  *	 roundgate.c		the worker's side of snapshot rounds
  *	 witness.c			is the source the one it was?
  */
@@ -44,6 +45,8 @@ typedef struct PipelineRun
 	HTAB	   *tables_by_name;
 	HTAB	   *tables_by_id;	/* the stream's table ids */
 	HTAB	   *schemas;		/* that hold captured tables */
+	SourceConn *describing;		/* see describe.c; NULL: none is open */
+	TimestampTz described_at;	/* it was used last */
 	bool		fold_names;		/* the source compares names without case (lower_case_table_names) */
 
 	/* Position: what was applied in memory, committed or in the open group. */
@@ -121,6 +124,16 @@ extern void capstan_guard_statement(PipelineRun *run, const BinlogEvent *event, 
  * converts it: names in it must come out as the source understood them.
  */
 extern void capstan_guard_convert(PipelineRun *run, BinlogEvent *event);
+
+/* describe.c */
+
+/*
+ * For a table map without names: makes table->described from the source's schema, which must be the captured one, and compares
+ * its shape with the map's.
+ */
+extern void capstan_describe_check_shape(PipelineRun *run, ApplyTable *table, const SourceTable *source);
+/* For an inserted row of which columns are absent: are the source's defaults those that were noted? */
+extern void capstan_describe_check_defaults(PipelineRun *run, ApplyTable *table, const SourceTable *source);
 
 /* witness.c */
 extern GtidSet *capstan_witness_summon(PipelineRun *run, const GtidSet *purged);

@@ -400,78 +400,6 @@ handle_query(PipelineRun *run, const BinlogEvent *event)
  * Rows
  * --------------------------------------------------------------------- */
 
-/* information_schema shows characters beyond the BMP as "?": such a label is not known from there. */
-static void
-check_labels(const SourceTable *described)
-{
-	for (int i = 0; i < described->ncolumns; i++)
-	{
-		const SourceColumn *column = &described->columns[i];
-
-		for (int j = 0; j < column->nlabels; j++)
-			if (memchr(column->labels[j].data, '?', column->labels[j].length) != NULL)
-				ereport(ERROR,
-						(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
-						 errmsg("the labels of column %s of %s cannot be told from the source's schema", column->name, MyPlace.table),
-						 errdetail("A label has a \"?\", which may stand for another character, and the table map has no labels."),
-						 errhint("SET PERSIST binlog_row_metadata = 'FULL' on the source; drop the pipeline and create it again with truncate_target => true.")));
-	}
-}
-
-/*
- * A table map without names (binlog_row_metadata = MINIMAL) is read with the names, labels and key of the source's schema.  That schema is
- * the one that was captured (its signature says so), and it is the one at this place in the log: a statement that changed
- * it would have halted the stream.
- */
-static void
-describe_table(PipelineRun *run, ApplyTable *table)
-{
-	const PipelineTable *info = table->info;
-	SourceConn *conn = capstan_wire_connect(run->options, "describe");
-	MemoryContext caller = MemoryContextSwitchTo(table->context);
-	SourceTableInfo *described = capstan_wire_describe_table(conn, info->source_schema, info->source_table);
-	StrBuf		signature;
-
-	capstan_strbuf_init(&signature);
-	if (described != NULL)
-		capstan_source_table_signature(&described->table, &signature);
-	if (described == NULL || strcmp(signature.data, info->definition) != 0)
-		ereport(ERROR,
-				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
-				 errmsg("a table map of %s has no column names, and the source's schema is not the captured one any more", MyPlace.table),
-				 described == NULL ? errdetail("The table is gone.") :
-				 errdetail("Captured: %s. Now: %s.", info->definition, signature.data),
-				 errhint("SET PERSIST binlog_row_metadata = 'FULL' on the source lets every table map tell its names; drop the pipeline and "
-						 "create it again with truncate_target => true.")));
-	capstan_strbuf_free(&signature);
-	check_labels(&described->table);
-	table->described = &described->table;
-	MemoryContextSwitchTo(caller);
-	capstan_wire_close(conn);
-}
-
-static void
-check_shape(PipelineRun *run, ApplyTable *table, const SourceTable *source)
-{
-	StrBuf		expected;
-	StrBuf		seen;
-
-	if (table->described == NULL)
-		describe_table(run, table);
-	capstan_strbuf_init(&expected);
-	capstan_strbuf_init(&seen);
-	capstan_source_table_shape(table->described, &expected);
-	capstan_source_table_shape(source, &seen);
-	if (strcmp(expected.data, seen.data) != 0)
-		ereport(ERROR,
-				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
-				 errmsg("source table %s is not what it was when it was captured", MyPlace.table),
-				 errdetail("Captured: %s. In the binary log now: %s.", expected.data, seen.data),
-				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
-	capstan_strbuf_free(&expected);
-	capstan_strbuf_free(&seen);
-}
-
 /* Table ids are never used again by a server: forget them all now and then rather than keep them for ever. */
 static void
 bound_table_ids(PipelineRun *run)
@@ -507,7 +435,7 @@ table_of_map(PipelineRun *run, const SourceTable *source)
 	capstan_stream_note_table(source->schema_name, source->table_name);
 	if (!source->has_names)
 	{
-		check_shape(run, table, source);
+		capstan_describe_check_shape(run, table, source);
 		return table;
 	}
 	capstan_strbuf_init(&signature);
@@ -559,6 +487,8 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 		return;
 	capstan_stream_note_table(source->schema_name, source->table_name);
 	run->has_rows = true;
+	if (event->u.rows.kind == CHANGE_INSERT && !event->u.rows.full_image)
+		capstan_describe_check_defaults(run, table, source);
 	capstan_stream_begin(run);
 	if (!source->has_names)
 		source = table->described;
