@@ -153,10 +153,39 @@ gtid_mode_fix(Preflight *pf)
 }
 
 static void
+advise(Preflight *pf, const char *name, bool good, const char *wanted, const char *fix)
+{
+	const char *found = capstan_preflight_variable(pf, name);
+
+	if (found != NULL)
+		capstan_preflight_add(pf, name, good ? CHECK_OK : CHECK_WARNING, pstrdup(found), pstrdup(wanted), pstrdup(fix),
+							  CAPSTAN_ERRCODE_SOURCE_SETTING);
+}
+
+/* How much the log tells of a row: what is less than all can be followed, but at a price. */
+static void
+check_images(Preflight *pf)
+{
+	const char *image = capstan_preflight_variable(pf, "binlog_row_image");
+	const char *metadata = capstan_preflight_variable(pf, "binlog_row_metadata");
+	const char *options = capstan_preflight_variable(pf, "binlog_row_value_options");
+	bool		full = image == NULL || strcasecmp(image, "FULL") == 0;
+
+	advise(pf, "binlog_row_image", full,
+		   "FULL; with less, an UPDATE of a row that the target lacks halts the pipeline instead of mending it, and so does a changed key during the first copy",
+		   "SET PERSIST binlog_row_image = 'FULL'; -- then let the application reconnect");
+	advise(pf, "binlog_row_metadata", metadata == NULL || strcasecmp(metadata, "FULL") == 0,
+		   "FULL; with MINIMAL, names and labels are asked of the source, and a table that was altered meanwhile halts the pipeline before the rows that precede that",
+		   "SET PERSIST binlog_row_metadata = 'FULL';");
+	advise(pf, "binlog_row_value_options", full || options == NULL || options[0] == '\0',
+		   "(empty), or binlog_row_image FULL; else each difference to a JSON document needs the one on the target, which is read and locked for it",
+		   "SET PERSIST binlog_row_value_options = ''; -- then let the application reconnect");
+}
+
+static void
 check_binlog(Preflight *pf)
 {
 	const char *server_id = capstan_preflight_variable(pf, "server_id");
-	const char *options = capstan_preflight_variable(pf, "binlog_row_value_options");
 
 	check_setting(pf, "log_bin", "ON", pstrdup("Add log_bin to the source's configuration file and restart it."));
 	check_setting(pf, "enforce_gtid_consistency", "ON",
@@ -166,14 +195,7 @@ check_binlog(Preflight *pf)
 		check_setting(pf, "gtid_mode", "ON", gtid_mode_fix(pf));
 	check_setting(pf, "binlog_format", "ROW",
 				  pstrdup("SET PERSIST binlog_format = 'ROW'; -- then let the application reconnect: sessions keep their format"));
-	check_setting(pf, "binlog_row_image", "FULL",
-				  pstrdup("SET PERSIST binlog_row_image = 'FULL'; -- then let the application reconnect"));
-	check_setting(pf, "binlog_row_metadata", "FULL", pstrdup("SET PERSIST binlog_row_metadata = 'FULL';"));
-	if (options != NULL)
-		capstan_preflight_add(pf, "binlog_row_value_options", options[0] == '\0' ? CHECK_OK : CHECK_ERROR,
-							  pstrdup(options), pstrdup("(empty)"),
-							  pstrdup("SET PERSIST binlog_row_value_options = ''; -- then let the application reconnect"),
-							  CAPSTAN_ERRCODE_SOURCE_SETTING);
+	check_images(pf);
 	if (server_id != NULL)
 		capstan_preflight_add(pf, "server_id", strcmp(server_id, "0") != 0 ? CHECK_OK : CHECK_ERROR,
 							  pstrdup(server_id), pstrdup("not 0"), pstrdup("SET PERSIST server_id = 1; -- unique in the topology"),

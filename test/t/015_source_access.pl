@@ -411,14 +411,31 @@ like($checks->{'privilege_select d'}, qr/^error: found missing on 1 of 1 tables:
 like($checks->{'privilege_lock_tables v'}, qr/^error: .*GRANT LOCK TABLES ON `v`\.\* TO 'low'\@'%'; 42501/, 'the missing grant for the copy');
 ok(!exists preflight($low, '{v.*}', 'false')->{'privilege_lock_tables v'}, 'which a pipeline without a copy does not need');
 
-for my $setting ([ binlog_format => 'STATEMENT', 'ROW' ], [ binlog_row_image => 'MINIMAL', 'FULL' ], [ binlog_row_metadata => 'MINIMAL', 'FULL' ],
-	[ binlog_row_value_options => 'PARTIAL_JSON', '' ])
+$my->sql("SET GLOBAL binlog_format = 'STATEMENT'");
+like(preflight($plain, '{v.*}')->{binlog_format}, qr/^error: found STATEMENT, .*fix SET PERSIST binlog_format = .* CA012/s, 'binlog_format=STATEMENT');
+$my->sql("SET GLOBAL binlog_format = 'ROW'");
+# What tells less of a row is followed.
+for my $setting ([ binlog_row_image => 'MINIMAL', 'FULL' ], [ binlog_row_image => 'NOBLOB', 'FULL' ], [ binlog_row_metadata => 'MINIMAL', 'FULL' ])
 {
-	my ($name, $wrong, $right) = @$setting;
-	$my->sql("SET GLOBAL $name = '$wrong'");
-	like(preflight($plain, '{v.*}')->{$name}, qr/^error: found $wrong, .*fix SET PERSIST $name = .* CA012/s, "$name=$wrong");
+	my ($name, $less, $right) = @$setting;
+	$my->sql("SET GLOBAL $name = '$less'");
+	like(preflight($plain, '{v.*}')->{$name}, qr/^warning: found $less, wanted FULL; .*fix SET PERSIST $name = 'FULL'/s, "$name=$less");
 	$my->sql("SET GLOBAL $name = '$right'");
 }
+$my->sql("SET GLOBAL binlog_row_value_options = 'PARTIAL_JSON'");
+like(preflight($plain, '{v.*}')->{binlog_row_value_options}, qr/^ok: found PARTIAL_JSON/, 'PARTIAL_JSON beside whole documents');
+$my->sql("SET GLOBAL binlog_row_image = 'MINIMAL'");
+like(preflight($plain, '{v.*}')->{binlog_row_value_options}, qr/^warning: found PARTIAL_JSON, .*fix SET PERSIST binlog_row_value_options = ''/s, 'PARTIAL_JSON alone');
+$my->sql("SET GLOBAL binlog_row_value_options = ''; SET GLOBAL binlog_row_image = 'FULL'");
+# A label that neither schema nor log tells.
+$my->sql("CREATE DATABASE doubt; CREATE TABLE doubt.t (id INT PRIMARY KEY, e ENUM('a', 'really?') CHARACTER SET utf8mb4, s SET('\x{1f600}') CHARACTER SET utf8mb4, f ENUM('?'))");
+$my->sql("GRANT SELECT, LOCK TABLES ON doubt.* TO capstan\@'%'");
+is(scalar(grep { /^labels/ } keys %{ preflight($plain, '{doubt.*}') }), 0, 'labels are in the log');
+$my->sql('SET GLOBAL binlog_row_metadata = MINIMAL');
+$checks = preflight($plain, '{doubt.*}');
+like($checks->{"labels doubt.t.$_"}, qr/^error: .*SET PERSIST binlog_row_metadata = 'FULL'; CA012/s, "the labels of $_ are not") for qw(e s f);
+is(scalar(grep { /^labels/ } keys %{ preflight($plain, '{v.*,c.*}') }), 0, 'others are in the schema');
+$my->sql('SET GLOBAL binlog_row_metadata = FULL; DROP DATABASE doubt');
 for my $setting ([ sync_binlog => 0, 1 ], [ binlog_expire_logs_seconds => 3600, 2592000 ], [ innodb_flush_log_at_trx_commit => 2, 1 ])
 {
 	my ($name, $wrong, $right) = @$setting;
