@@ -124,7 +124,7 @@ note_image(const BinlogDecoder *decoder, const SourceChange *change, const Sourc
 		values[image[i].kind] = true;
 		if (image[i].kind != VALUE_NULL && image[i].kind != VALUE_ABSENT)
 			columns[decoder->rows.map->layouts[i].code] = true;
-		form("JSON differences without the document", image[i].kind == VALUE_UNKNOWN);
+		form("JSON differences without the document", image[i].kind == VALUE_JSON_DIFFS);
 	}
 }
 

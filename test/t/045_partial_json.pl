@@ -40,6 +40,7 @@ SET sql_generate_invisible_primary_key = ON;
 CREATE TABLE gipk (j JSON, n INT DEFAULT 3);
 SET sql_generate_invisible_primary_key = OFF;
 CREATE TABLE uniq (a VARCHAR(10) NOT NULL, b INT NOT NULL, j JSON NOT NULL, UNIQUE (b, a));
+CREATE TABLE keyless (a INT, j JSON, b LONGTEXT);
 CREATE TABLE nul (id INT PRIMARY KEY, j JSON);
 
 DELIMITER //
@@ -117,6 +118,7 @@ INSERT INTO parts SELECT id, j, k, l, n, NULL FROM docs WHERE id <= 20;
 INSERT INTO gen (a, j) VALUES (1, document(1)), (2, document(2)), (3, NULL);
 INSERT INTO gipk VALUES (document(1), 1), (document(2), 2);
 INSERT INTO uniq VALUES ('a', 1, document(1)), ('b', 2, document(2));
+INSERT INTO keyless VALUES (1, document(1), REPEAT('b', 300)), (1, document(1), REPEAT('b', 300)), (2, document(2), NULL);
 INSERT INTO nul VALUES (1, JSON_OBJECT('a', 'x\0y', 'b', REPEAT('p\0', 200), 'c', '\\u0000')), (2, JSON_ARRAY());
 SQL
 $my->grant;
@@ -159,7 +161,7 @@ sub first_difference
 	return scalar(@$ours) . ' and ' . scalar(@$theirs) . ' rows';
 }
 
-my @all = map { "p.$_" } qw(docs named parts gen gipk uniq);
+my @all = map { "p.$_" } qw(docs named parts gen gipk uniq keyless);
 $pg->safe_psql("SELECT capstan.create_pipeline('p', server => 'source', tables => '{" . join(',', @all) . "}')");
 my @writers = map {
 	my ($table, $image, $names) = @$_;
@@ -170,7 +172,7 @@ my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('p', timeout 
 is($rc, 0, 'snapshot under changes') or diag($err);
 is($_->wait, 0, 'writer') or diag($_->errors) for @writers;
 sync_pipeline($pg, 'p');
-tables_equal($my, $pg, [qw(p.gen p.gipk p.uniq)], 'after the snapshot');
+tables_equal($my, $pg, [qw(p.gen p.gipk p.uniq p.keyless)], 'after the snapshot');
 documents_equal($_, 'after the snapshot') for qw(docs named parts);
 
 # Everything streamed, keys that change with the document included.
@@ -204,10 +206,12 @@ INSERT INTO uniq VALUES ('c', 3, document(3)) ON DUPLICATE KEY UPDATE j = JSON_S
 UPDATE uniq SET b = b + 10, j = JSON_SET(j, '$.a', NULL);
 UPDATE uniq SET b = b - 10;
 REPLACE INTO uniq VALUES ('a', 1, document(9));
+UPDATE keyless SET j = JSON_SET(j, '$.a', CONCAT(j->'$.a', '+')) WHERE a = 1 LIMIT 1;
+UPDATE keyless SET a = a + 1, j = JSON_REMOVE(j, '$.list[last]') WHERE b IS NULL;
 UPDATE uniq, gipk SET uniq.j = JSON_SET(uniq.j, '$.both', 1), gipk.j = JSON_SET(gipk.j, '$.both', 2) WHERE uniq.b = gipk.n;
 SQL
 	sync_pipeline($pg, 'p');
-	tables_equal($my, $pg, [qw(p.gen p.gipk p.uniq)], $image);
+	tables_equal($my, $pg, [qw(p.gen p.gipk p.uniq p.keyless)], $image);
 	documents_equal($_, $image) for qw(docs named parts);
 }
 no_surprise($pg, 'p');
