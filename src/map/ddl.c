@@ -1,6 +1,6 @@
 /*
  * ddl.c
- *		The CREATE TABLE statement of a target.
+ *		The statements that make a target: CREATE TABLE, COMMENT ON.
  *
  * Every name is quoted where it must be and keeps its case.  Text columns of the primary key get
  * COLLATE "C": keys are compared by bytes on the target.  Generated columns become plain ones, which take
@@ -56,4 +56,20 @@ capstan_map_table_ddl(const SourceTable *source, const char *target_schema, cons
 	}
 	appendStringInfoString(&buf, "\n)");
 	return buf.data;
+}
+
+List *
+capstan_map_comment_ddl(const SourceTable *source, const char *target_schema, const char *target_table,
+						const char *table_comment, char *const *column_comments)
+{
+	const char *table = quote_qualified_identifier(target_schema, target_table);
+	List	   *statements = NIL;
+
+	if (table_comment != NULL)
+		statements = lappend(statements, psprintf("COMMENT ON TABLE %s IS %s", table, quote_literal_cstr(table_comment)));
+	for (int i = 0; i < source->ncolumns; i++)
+		if (column_comments[i] != NULL)
+			statements = lappend(statements, psprintf("COMMENT ON COLUMN %s.%s IS %s", table, quote_identifier(source->columns[i].name),
+													  quote_literal_cstr(column_comments[i])));
+	return statements;
 }

@@ -110,6 +110,13 @@ extern char *capstan_map_default_type(const SourceColumn *column);
  */
 extern char *capstan_map_table_ddl(const SourceTable *source, const char *target_schema, const char *target_table, MapPolicies policies);
 
+/*
+ * COMMENT ON statements (List of char *) for the table that the statement above makes; comments are of the table, and of
+ * each column of the source, NULL where there is none.
+ */
+extern List *capstan_map_comment_ddl(const SourceTable *source, const char *target_schema, const char *target_table,
+									 const char *table_comment, char *const *column_comments);
+
 /* Order of the key provably the same on both sides (design section 6, "the gate")? */
 extern bool capstan_map_key_is_ordered(const SourceTable *source);
 /* Can the source page through this key in an order that can be shown right? */

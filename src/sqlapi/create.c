@@ -158,6 +158,13 @@ run(const char *sql)
 		elog(ERROR, "\"%s\" returned %s", sql, SPI_result_code_string(rc));
 }
 
+/* What the source's table has of comments, for the table just made. */
+static List *
+comment_statements(const SourceTableInfo *info, const char *target_schema, const char *target_table)
+{
+	return capstan_map_comment_ddl(&info->table, target_schema, target_table, info->comment, info->column_comments);
+}
+
 /* Between SPI_connect and SPI_finish, with search_path pinned. */
 static void
 create_targets(PipelinePlan *plan)
@@ -169,6 +176,7 @@ create_targets(PipelinePlan *plan)
 	foreach(lc, plan->tables)
 	{
 		PlannedTable *table = lfirst(lc);
+		ListCell   *lc2;
 
 		if (OidIsValid(table->target))
 			continue;
@@ -180,6 +188,8 @@ create_targets(PipelinePlan *plan)
 		run(capstan_map_table_ddl(&table->info->table, table->target_schema, table->target_table,
 								  plan->request->policies));
 		CommandCounterIncrement();
+		foreach(lc2, comment_statements(table->info, table->target_schema, table->target_table))
+			run(lfirst(lc2));
 		table->target = get_relname_relid(table->target_table, get_namespace_oid(table->target_schema, false));
 		if (!OidIsValid(table->target))
 			elog(ERROR, "table %s was created, but is not there", table->target_name);
@@ -314,6 +324,26 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(capstan_meta_create_pipeline(&definition));
 }
 
+/*
+ * The table of that name.  Either name may have dots in it: where the first one does not divide schema and table, the
+ * next one may.  Sets *table behind the right one; NULL if there is none.
+ */
+static SourceTableInfo *
+find_table(SourceConn *conn, char *name, char **schema, char **table)
+{
+	for (char *point = strchr(name, '.'); point != NULL; point = strchr(point + 1, '.'))
+	{
+		SourceTableInfo *info;
+
+		*schema = pnstrdup(name, point - name);
+		*table = point + 1;
+		info = capstan_wire_describe_table(conn, *schema, *table);
+		if (info != NULL)
+			return info;
+	}
+	return NULL;
+}
+
 Datum
 capstan_table_ddl(PG_FUNCTION_ARGS)
 {
@@ -325,16 +355,18 @@ capstan_table_ddl(PG_FUNCTION_ARGS)
 	SourceTableInfo *info;
 	List	   *complaints;
 	char	   *schema;
+	char	   *table;
+	StringInfoData out;
+	ListCell   *lc;
 
 	if (point == NULL || point == name || point[1] == '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid table name: \"%s\"", name),
 				 errhint("Name it as schema.table.")));
-	schema = pnstrdup(name, point - name);
 
 	conn = capstan_wire_connect(capstan_server_options(server, GetUserId()), "table_ddl");
-	info = capstan_wire_describe_table(conn, schema, point + 1);
+	info = find_table(conn, name, &schema, &table);
 	capstan_wire_close(conn);
 	if (info == NULL || info->view)
 		ereport(ERROR,
@@ -350,6 +382,10 @@ capstan_table_ddl(PG_FUNCTION_ARGS)
 				 errhint("capstan.preflight() shows everything that stands in the way.")));
 
 	truncate_identifier(schema, strlen(schema), false);
-	truncate_identifier(point + 1, strlen(point + 1), false);
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s;", capstan_map_table_ddl(&info->table, schema, point + 1, policies))));
+	truncate_identifier(table, strlen(table), false);
+	initStringInfo(&out);
+	appendStringInfo(&out, "%s;", capstan_map_table_ddl(&info->table, schema, table, policies));
+	foreach(lc, comment_statements(info, schema, table))
+		appendStringInfo(&out, "\n%s;", (char *) lfirst(lc));
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(out.data, out.len));
 }

@@ -201,7 +201,7 @@ geometry_type(const char *name)
 enum
 {
 	COL_SCHEMA, COL_TABLE, COL_NAME, COL_TYPE, COL_FULL_TYPE, COL_NULLABLE, COL_OCTETS, COL_PRECISION, COL_SCALE,
-	COL_FRACTION, COL_COLLATION, COL_EXTRA, COL_GENERATION, COL_HAS_DEFAULT, COL_SRID
+	COL_FRACTION, COL_COLLATION, COL_EXTRA, COL_GENERATION, COL_HAS_DEFAULT, COL_SRID, COL_COMMENT
 };
 
 static void
@@ -273,14 +273,17 @@ grow_columns(TableBuild *t)
 	{
 		table->columns = palloc(sizeof(SourceColumn) * capacity);
 		t->extras = palloc(sizeof(ColumnExtra) * capacity);
+		t->info->column_comments = palloc(sizeof(char *) * capacity);
 	}
 	else
 	{
 		table->columns = repalloc(table->columns, sizeof(SourceColumn) * capacity);
 		t->extras = repalloc(t->extras, sizeof(ColumnExtra) * capacity);
+		t->info->column_comments = repalloc(t->info->column_comments, sizeof(char *) * capacity);
 	}
 	memset(table->columns + t->capacity, 0, sizeof(SourceColumn) * (capacity - t->capacity));
 	memset(t->extras + t->capacity, 0, sizeof(ColumnExtra) * (capacity - t->capacity));
+	memset(t->info->column_comments + t->capacity, 0, sizeof(char *) * (capacity - t->capacity));
 	t->capacity = capacity;
 }
 
@@ -300,6 +303,8 @@ add_column(void *arg, char **row)
 	if (table->ncolumns == t->capacity)
 		grow_columns(t);
 	column_extra = &t->extras[table->ncolumns];
+	if (row[COL_COMMENT] != NULL && row[COL_COMMENT][0] != '\0')
+		t->info->column_comments[table->ncolumns] = pstrdup(row[COL_COMMENT]);
 	column = &table->columns[table->ncolumns++];
 	column->name = pstrdup(row[COL_NAME]);
 	column->is_unsigned = row[COL_FULL_TYPE] != NULL && strstr(row[COL_FULL_TYPE], " unsigned") != NULL;
@@ -517,7 +522,7 @@ read_details(Build *build)
 	capstan_wire_for_each_row(build->conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, "
 									   "CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, "
-									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION, COLUMN_DEFAULT IS NOT NULL, SRS_ID "
+									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION, COLUMN_DEFAULT IS NOT NULL, SRS_ID, COLUMN_COMMENT "
 									   "FROM information_schema.COLUMNS WHERE %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", condition),
 							  add_column, build);

@@ -111,10 +111,10 @@ parse_patterns(SourceConn *conn, List *texts, bool lower_case)
 /* The columns of the queries below. */
 enum
 {
-	TAB_SCHEMA, TAB_NAME, TAB_TYPE, TAB_ENGINE, TAB_ROWS, TAB_BYTES, TAB_MATCH_SCHEMA, TAB_MATCH_NAME
+	TAB_SCHEMA, TAB_NAME, TAB_TYPE, TAB_ENGINE, TAB_ROWS, TAB_BYTES, TAB_COMMENT, TAB_MATCH_SCHEMA, TAB_MATCH_NAME
 };
 
-#define TABLE_COLUMNS "TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH"
+#define TABLE_COLUMNS "TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH, TABLE_COMMENT"
 
 static SourceTableInfo *
 make_info(char **row)
@@ -126,6 +126,8 @@ make_info(char **row)
 	info->view = row[TAB_TYPE] == NULL || strcmp(row[TAB_TYPE], "BASE TABLE") != 0;
 	info->engine = pstrdup(row[TAB_ENGINE] != NULL ? row[TAB_ENGINE] : "");
 	info->rows_estimate = row[TAB_ROWS] != NULL ? strtoll(row[TAB_ROWS], NULL, 10) : 0;
+	if (row[TAB_COMMENT] != NULL && row[TAB_COMMENT][0] != '\0')
+		info->comment = pstrdup(row[TAB_COMMENT]);
 	info->data_bytes = row[TAB_BYTES] != NULL ? strtoll(row[TAB_BYTES], NULL, 10) : 0;
 	return info;
 }

@@ -119,6 +119,8 @@ typedef struct SourceTableInfo
 	int64_t		data_bytes;
 	bool		cascade_child;	/* has a foreign key with ON DELETE/UPDATE CASCADE, SET NULL or SET DEFAULT */
 	char	   *cascade_constraint; /* its name */
+	char	   *comment;		/* of the table; NULL: none */
+	char	  **column_comments;	/* the same of each column */
 	bool		has_unsupported; /* some column is SOURCE_OTHER */
 	bool		view;			/* a view matched the pattern literally: not copied; says so */
 } SourceTableInfo;
