@@ -202,11 +202,10 @@ capstan_convert_set_text(ColumnMap *map, const SourceValue *value, bool *isnull)
 		return PointerGetDatum(text_of_bytes(map, &value->u.bytes));
 	mask = set_mask(map, value);
 
-	/* A comma before each label but the first. */
+	/* As MySQL writes it: a comma before a label where something stands already, which the label '' is not. */
 	for (int i = 0; i < map->source->nlabels; i++)
 		if (mask & (UINT64CONST(1) << i))
-			size += VARSIZE_ANY_EXHDR(labels[i]) + 1;
-	size -= size > 0;
+			size += VARSIZE_ANY_EXHDR(labels[i]) + (size > 0);
 	result = (text *) palloc(VARHDRSZ + size);
 	SET_VARSIZE(result, VARHDRSZ + size);
 	out = VARDATA(result);
@@ -216,7 +215,7 @@ capstan_convert_set_text(ColumnMap *map, const SourceValue *value, bool *isnull)
 
 		if ((mask & (UINT64CONST(1) << i)) == 0)
 			continue;
-		if (mask & ((UINT64CONST(1) << i) - 1))
+		if (out > VARDATA(result))
 			*out++ = ',';
 		memcpy(out, VARDATA_ANY(labels[i]), length);
 		out += length;
