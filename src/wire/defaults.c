@@ -141,9 +141,37 @@ parse_binary(const char *text, size_t length, SourceValue *value)
 	return true;
 }
 
+/* "[-]838:59:59[.123456]" as microseconds. */
+static bool
+parse_time(const char *text, int64_t *microseconds)
+{
+	bool		negative = text[0] == '-';
+	unsigned int hour,
+				minute,
+				second;
+	char		fraction[7] = "000000";
+	int			read = 0;
+
+	if (sscanf(text + negative, "%3u:%2u:%2u%n", &hour, &minute, &second, &read) != 3)
+		return false;
+	text += negative + read;
+	if (*text == '.')
+	{
+		size_t		digits = strspn(text + 1, "0123456789");
+
+		memcpy(fraction, text + 1, Min(digits, 6));
+		text += 1 + digits;
+	}
+	*microseconds = ((hour * INT64_C(60) + minute) * 60 + second) * 1000000 + atoi(fraction);
+	if (negative)
+		*microseconds = -*microseconds;
+	return *text == '\0';
+}
+
 /*
  * The constant default of a column that is NOT NULL, which DEFAULT() does not tell for a row that is not there: from the text
- * in information_schema, given in the column's character set.  ABSENT where that text is not exact or not known.
+ * in information_schema, given in the column's character set.  ABSENT where that text is not exact or not known: a FLOAT has six digits there, a
+ * TIMESTAMP is in the time zone of whoever made the table, a "?" may be a character beyond the BMP.
  */
 static SourceValue
 parse_default(const SourceColumn *column, const char *text)
@@ -206,7 +234,19 @@ parse_default(const SourceColumn *column, const char *text)
 			value.kind = VALUE_BYTES;
 			value.u.bytes.data = pstrdup(text);
 			value.u.bytes.length = strlen(text);
-			good = true;
+			good = strchr(text, '?') == NULL;
+			break;
+		case SOURCE_FLOAT:
+			value.kind = VALUE_FLOAT;
+			good = strcmp(text, "0") == 0;
+			break;
+		case SOURCE_TIMESTAMP:
+			value.kind = VALUE_TIMESTAMP;
+			good = strspn(text, "0-: .") == strlen(text);
+			break;
+		case SOURCE_TIME:
+			value.kind = VALUE_TIME;
+			good = parse_time(text, &value.u.integer);
 			break;
 		case SOURCE_DATE:
 		case SOURCE_DATETIME:
@@ -300,10 +340,10 @@ keep_value(const SourceValue *value)
 	return kept;
 }
 
-SourceValue *
-capstan_wire_column_defaults(SourceConn *conn, const SourceTable *table)
+/* The defaults that `from` tells of these columns, by the server's own DEFAULT(). */
+static void
+ask_for_values(SourceConn *conn, const SourceTable *table, const bool *wanted, const char *from, SourceValue *defaults)
 {
-	SourceValue *defaults = palloc0(sizeof(SourceValue) * table->ncolumns);
 	const SourceColumn **asked = palloc(sizeof(SourceColumn *) * table->ncolumns);
 	int		   *indexes = palloc(sizeof(int) * table->ncolumns);
 	SourceValue *values = palloc(sizeof(SourceValue) * table->ncolumns);
@@ -314,37 +354,49 @@ capstan_wire_column_defaults(SourceConn *conn, const SourceTable *table)
 	initStringInfo(&sql);
 	for (int i = 0; i < table->ncolumns; i++)
 	{
+		if (!wanted[i])
+			continue;
+		appendStringInfo(&sql, "%sDEFAULT(%s)", n > 0 ? ", " : "SELECT ", capstan_wire_quote_identifier(table->columns[i].name));
+		asked[n] = &table->columns[i];
+		indexes[n++] = i;
+	}
+	if (n == 0)
+		return;
+	appendStringInfo(&sql, " FROM %s.%s %s", capstan_wire_quote_identifier(table->schema_name),
+					 capstan_wire_quote_identifier(table->table_name), from);
+	cursor = capstan_wire_open_cursor(conn, sql.data, asked, n);
+	while (capstan_wire_fetch(cursor, values))
+		for (int i = 0; i < n; i++)
+			defaults[indexes[i]] = keep_value(&values[i]);
+	capstan_wire_close_cursor(cursor);
+}
+
+SourceValue *
+capstan_wire_column_defaults(SourceConn *conn, const SourceTable *table)
+{
+	SourceValue *defaults = palloc0(sizeof(SourceValue) * table->ncolumns);
+	bool	   *nullable = palloc0(sizeof(bool) * table->ncolumns);
+	bool	   *unknown = palloc0(sizeof(bool) * table->ncolumns);
+
+	for (int i = 0; i < table->ncolumns; i++)
+	{
 		const SourceColumn *column = &table->columns[i];
 
+		defaults[i].kind = VALUE_ABSENT;
 		if (column->server_fills)
-			defaults[i].kind = VALUE_ABSENT;
-		else if (column->constant_default && !column->nullable)
-			defaults[i].kind = VALUE_ABSENT;	/* see ask_for_texts */
-		else if (column->constant_default)
-		{
-			appendStringInfo(&sql, "%sDEFAULT(%s)", n > 0 ? ", " : "SELECT ", capstan_wire_quote_identifier(column->name));
-			asked[n] = column;
-			indexes[n++] = i;
-		}
+			continue;
+		if (column->constant_default)
+			nullable[i] = column->nullable; /* the others: see ask_for_texts */
 		else if (column->nullable)
 			defaults[i].kind = VALUE_NULL;
 		else
 			defaults[i] = implicit_default(column);
 	}
 	ask_for_texts(conn, table, defaults);
-	if (n == 0)
-		return defaults;
-
-	/* a row that is not there still has its defaults, those that may be NULL */
-	appendStringInfo(&sql, " FROM %s.%s RIGHT JOIN (SELECT 1 AS one) AS one ON FALSE",
-					 capstan_wire_quote_identifier(table->schema_name), capstan_wire_quote_identifier(table->table_name));
-	cursor = capstan_wire_open_cursor(conn, sql.data, asked, n);
-	if (!capstan_wire_fetch(cursor, values))
-		elog(ERROR, "no row of defaults for %s.%s", table->schema_name, table->table_name);
-	for (int i = 0; i < n; i++)
-		defaults[indexes[i]] = keep_value(&values[i]);
-	while (capstan_wire_fetch(cursor, values))
-		 /* the clean end */ ;
-	capstan_wire_close_cursor(cursor);
+	/* a row that is not there still has its defaults, those that may be NULL; any row has all of them */
+	ask_for_values(conn, table, nullable, "RIGHT JOIN (SELECT 1 AS one) AS one ON FALSE", defaults);
+	for (int i = 0; i < table->ncolumns; i++)
+		unknown[i] = table->columns[i].constant_default && defaults[i].kind == VALUE_ABSENT;
+	ask_for_values(conn, table, unknown, "LIMIT 1", defaults);
 	return defaults;
 }

@@ -125,11 +125,20 @@ capstan_describe_check_shape(PipelineRun *run, ApplyTable *table, const SourceTa
 	capstan_strbuf_free(&seen);
 }
 
+/* Where one of the two is not known (see defaults.c), they are not compared: what was noted is what counts. */
+static bool
+same_defaults(const SourceValue *noted, const SourceValue *now, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (noted[i].kind != VALUE_ABSENT && now[i].kind != VALUE_ABSENT && !capstan_map_same_value(&noted[i], &now[i]))
+			return false;
+	return true;
+}
+
 void
 capstan_describe_check_defaults(PipelineRun *run, ApplyTable *table, const SourceTable *source)
 {
 	MemoryContext caller;
-	bytea	   *now;
 
 	if (table->defaults_id == source->table_id || table->info->defaults == NULL)
 		return;
@@ -139,8 +148,8 @@ capstan_describe_check_defaults(PipelineRun *run, ApplyTable *table, const Sourc
 		table->described_id = source->table_id;
 	}
 	caller = MemoryContextSwitchTo(run->event_context);
-	now = capstan_map_encode_row(capstan_wire_column_defaults(describing_conn(run), table->described), table->described->ncolumns);
-	if (VARSIZE(now) != VARSIZE(table->info->defaults) || memcmp(now, table->info->defaults, VARSIZE(now)) != 0)
+	if (!same_defaults(capstan_map_decode_row(table->info->defaults, table->described->ncolumns),
+					   capstan_wire_column_defaults(describing_conn(run), table->described), table->described->ncolumns))
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 				 errmsg("defaults of %s are not what they were when the pipeline was started first", MyPlace.table),
