@@ -41,28 +41,31 @@ $matrix->fill;
 lap('tables');
 start_pipeline($pg, 'matrix', ['m.*'], timeout => '120 s');
 lap('copy');
-$matrix->stream;
-lap('changes');
-if (sync_pipeline($pg, 'matrix', '120 s'))
+for my $image ($matrix->images)
 {
-	$matrix->check;
-	no_surprise($pg, 'matrix');
+	$matrix->stream($image);
+	last unless sync_pipeline($pg, 'matrix', '120 s');
+	$matrix->is_applied($image);
 }
-lap('stream and comparison');
+lap('changes');
+$matrix->check;
+no_surprise($pg, 'matrix');
+lap('comparison');
 
 # The edges as bounds of ranges.
-drop_pipeline($pg, 'matrix');
-$pg->append_conf('capstan.max_range_rows = 2');
-$pg->reload;
-start_pipeline($pg, 'bounds', [ $matrix->alone ], truncate_target => 'true', timeout => '120 s');
-if (sync_pipeline($pg, 'bounds'))
+if ($matrix->all_applied)
 {
+	drop_pipeline($pg, 'matrix');
+	$pg->append_conf('capstan.max_range_rows = 2');
+	$pg->reload;
+	start_pipeline($pg, 'bounds', [ $matrix->alone ], truncate_target => 'true', timeout => '120 s');
+	sync_pipeline($pg, 'bounds');
 	$matrix->check_alone;
 	no_surprise($pg, 'bounds');
+	is($pg->value("SELECT string_agg(s.source_table, ' ') FROM capstan.table_status s JOIN capstan.pipeline_table t USING (source_table) WHERE t.key_pageable AND s.rows_copied > 12 AND s.lock_count < 2"),
+		undef, 'tables with many edges were copied in several ranges');
+	lap('bounds');
 }
-is($pg->value("SELECT string_agg(s.source_table, ' ') FROM capstan.table_status s JOIN capstan.pipeline_table t USING (source_table) WHERE t.key_pageable AND s.rows_copied > 12 AND s.lock_count < 2"),
-	undef, 'tables with many edges were copied in several ranges');
-lap('bounds');
 (my $count = $matrix->combinations) =~ s/(?<=\d)(?=(?:\d{3})+$)/,/g;
 diag("$count combinations: $matrix->{summary}; " . join(', ', @times));
 done_testing();
