@@ -20,6 +20,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/transam.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
@@ -28,6 +29,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/typcache.h"
 
 #include "apply/internal.h"
 
@@ -68,6 +70,15 @@ apply_drop_keyless_plans(ApplyTable *table)
 	table->indexed = NULL;		/* of the map's context */
 }
 
+/* Can the statements' operator, which is of pg_catalog, use a btree index of the type?  Types of extensions have their own, or none. */
+static bool
+has_core_equality(Oid typid)
+{
+	Oid			operator = lookup_type_cache(typid, TYPECACHE_EQ_OPR)->eq_opr;
+
+	return OidIsValid(operator) && operator < FirstNormalObjectId;
+}
+
 /* By mapped column: does a btree index of the target begin with it?  Others cannot help to find a row. */
 static bool *
 find_indexed_columns(ApplyTable *table, Relation relation)
@@ -84,7 +95,7 @@ find_indexed_columns(ApplyTable *table, Relation relation)
 			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 
 		for (int i = 0; i < map->ncolumns && usable; i++)
-			if (map->columns[i].attnum == index->rd_index->indkey.values[0])
+			if (map->columns[i].attnum == index->rd_index->indkey.values[0] && has_core_equality(map->columns[i].basetypid))
 				indexed[i] = true;
 		index_close(index, NoLock);
 	}
@@ -111,7 +122,10 @@ append_row_search(StringInfo sql, ApplyTable *table, Relation relation, const ch
 		if (indexed[i] && nulls[i] == 'n')
 			appendStringInfo(sql, "%s IS NULL AND ", column);
 		else if (indexed[i])
-			appendStringInfo(sql, "%s OPERATOR(pg_catalog.=) $%d AND ", column, offset + i + 1);
+		{
+			apply_append_key_equals(sql, &map->columns[i], relation, offset + i + 1);
+			appendStringInfoString(sql, " AND ");
+		}
 		appendStringInfo(&columns, "%s%s", i > 0 ? ", " : "", column);
 		appendStringInfo(&values, "%s$%d", i > 0 ? ", " : "", offset + i + 1);
 	}

@@ -128,6 +128,15 @@ is($pg->value("SELECT string_agg(ST_AsEWKT(g) || ' ' || ST_AsEWKT(p), '; ' ORDER
 is($pg->value("SELECT string_agg(ST_NPoints(g) || ST_AsText(ST_PointN(g, 1000000)), ' ') FROM s.large"), join(' ', ('1000000POINT(1 2)') x 4), 'geometries of 16 MB');
 tables_equal($my, $pg, [qw(s.g01 s.bytes s.less)], 'PostGIS beside bytea');
 
+# A row without a key is found by its bytes; an index on the geometry is of PostGIS' own kind.
+$my->sql("CREATE TABLE s.keyless (g GEOMETRY, v INT); INSERT INTO s.keyless VALUES (ST_GeomFromText('POINT(1 2)'), 1), (ST_GeomFromText('POINT(1 2)', 4326), 1)");
+$pg->safe_psql('CREATE TABLE s.keyless (g geometry, v int); CREATE INDEX ON s.keyless (g)');
+start_pipeline($pg, 'keyless', ['s.keyless']);
+$my->sql("INSERT INTO s.keyless SELECT * FROM s.keyless; UPDATE s.keyless SET v = 2 WHERE ST_SRID(g) = 4326 LIMIT 1; DELETE FROM s.keyless WHERE ST_SRID(g) = 0 LIMIT 1");
+sync_pipeline($pg, 'keyless');
+tables_equal($my, $pg, ['s.keyless'], 'without a key');
+drop_pipeline($pg, 'keyless');
+
 # What the target does not hold.
 for ([ "ST_GeomFromText('LINESTRING(0 0,1 1)', 4326)", qr/Column "g".*another type of geometry/s ], [ "ST_GeomFromText('POINT(1 2)')", qr/Column "g".*another SRID/s ])
 {

@@ -1,9 +1,9 @@
-# Every pair of types that is accepted works: by the copy, by the stream, and as a key.
+# Every pair of types that is accepted works: by the copy, by the stream, as a key, and where there is no key.
 #
 # Why: the defaults are what everybody tests; a target that the user made goes through other converters, and a key of such a type
 # through other parameters, indexes and comparisons.
 # How: target tables made by hand, a column for every pair of the table in doc/types.md, the same values by both ways; a table for
-# every pair that can be a key, in which rows are inserted, updated, moved and deleted by it. Values that the type has no room for.
+# every pair that can be a key, in which rows are inserted, updated, moved and deleted by it, and one without a key. Values that the type has no room for.
 # Asserted: that no pair of the document is missing here; exact text; equality byte by byte; what does not fit halts,
 # by the stream and by the copy, names the column and shows no value; a domain's constraints count, also those that came later.
 # Not asserted: PostGIS and pgvector (072, 073).
@@ -22,7 +22,7 @@ my $my = CapstanTest::MySQL->start;
 my $pg = CapstanTest::Postgres->start;
 
 $my->grant;
-$pg->safe_psql("CREATE EXTENSION capstan; CREATE EXTENSION citext; CREATE SCHEMA v; CREATE SCHEMA k; CREATE SCHEMA h; CREATE SCHEMA types; SET search_path = types, public;
+$pg->safe_psql("CREATE EXTENSION capstan; CREATE EXTENSION citext; CREATE SCHEMA v; CREATE SCHEMA k; CREATE SCHEMA w; CREATE SCHEMA h; CREATE SCHEMA types; SET search_path = types, public;
 	CREATE TYPE mood AS ENUM ('z', 'é', 'a''b', 'back\\slash', '', 'x');
 	CREATE DOMAIN any_text AS text; CREATE DOMAIN short_text AS any_text CHECK (length(VALUE) < 40); CREATE DOMAIN name AS varchar(20) NOT NULL;
 	CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE DOMAIN small AS int CHECK (VALUE > 0); CREATE DOMAIN big AS bigint; CREATE DOMAIN amount AS numeric(12,3); CREATE DOMAIN day AS date;
@@ -154,10 +154,28 @@ for my $pair (map { my ($type, $target, $values, $domain) = @$_; map { [ $type, 
 	}
 	push @ddl, "CREATE TABLE k.$name (k $target, n int, v int, PRIMARY KEY (" . ($alone ? 'k' : 'k, n') . '));';
 }
+
+# A table without a key for every target, with an index where the type takes one: rows are found by their bytes.
+my (@keyless, %seen);
+$before .= "CREATE DATABASE w; USE w;\n";
+$after .= "USE w;\n";
+for my $pair (map { my ($type, $target, $values, $domain) = @$_; map { [ $type, $_, $values ] } $target, $domain // () } @pairs)
+{
+	my ($type, $target, $values) = @$pair;
+	next if $seen{$target}++;
+	my @values = map { ref $_ ? $_ : [ $_, CapstanTest::BothWays::_bare($_) ] } @$values;
+	my ($first, $last) = @values[ 0, -1 ];
+	my $name = 't' . (@keyless + 1);
+
+	$before .= "CREATE TABLE $name (k $type, v INT); INSERT INTO $name VALUES ($first->[0], 1), ($first->[0], 1), ($last->[0], 2);\n";
+	$after .= "INSERT INTO $name VALUES ($last->[0], 2), ($first->[0], 3); UPDATE $name SET v = 4 WHERE v = 1 LIMIT 1; DELETE FROM $name WHERE v = 2 LIMIT 1; UPDATE $name SET k = $last->[0] WHERE v = 3;\n";
+	push @ddl, "CREATE TABLE w.$name (k $target, v int);", $target eq 'json' ? () : "CREATE INDEX ON w.$name (k);";
+	push @keyless, [ $name, "$type to $target", [ [ $first->[1], 1 ], [ $last->[1], 2 ], [ $last->[1], 3 ], [ $first->[1], 4 ] ] ];
+}
 $my->sql($before);
 $pg->safe_psql(join "\n", @ddl);
 
-start_pipeline($pg, 'pairs', [ (map { $_->name } @tables), 'k.*' ]);
+start_pipeline($pg, 'pairs', [ (map { $_->name } @tables), 'k.*', 'w.*' ]);
 $_->stream for @tables;
 $my->sql($after);
 if (sync_pipeline($pg, 'pairs'))
@@ -167,6 +185,8 @@ if (sync_pipeline($pg, 'pairs'))
 no_surprise($pg, 'pairs');
 my %is = map { $_->[0] => $_->[1] } json_rows($pg, join ' UNION ALL ', map { "SELECT json_build_array('$_->[0]', (SELECT json_agg(json_build_array(k::text, n, v) ORDER BY n) FROM k.$_->[0]))" } @keys);
 is_deeply($is{ $_->[0] }, $_->[2], "$_->[1], as a key") for @keys;
+%is = map { $_->[0] => $_->[1] } json_rows($pg, join ' UNION ALL ', map { "SELECT json_build_array('$_->[0]', (SELECT json_agg(json_build_array(k::text, v) ORDER BY v) FROM w.$_->[0]))" } @keyless);
+is_deeply($is{ $_->[0] }, $_->[2], "$_->[1], without a key") for @keyless;
 drop_pipeline($pg, 'pairs');
 
 # What the type has no room for. A row that fits, first; then one that does not, streamed, then copied.
