@@ -463,38 +463,41 @@ add_cascade(void *arg, char **row)
 	}
 }
 
-/* A condition that holds for the tables at least; what is too many, find_build() leaves out. */
-static char *
-table_condition(Build *build, const char *schema_column, const char *table_column)
+char *
+capstan_wire_table_condition(const SourceTable *const *tables, int ntables, const char *schema_column, const char *table_column)
 {
 	StringInfoData sql;
 	const char *last = NULL;
 
 	initStringInfo(&sql);
-	if (build->ntables <= MAX_NAMED_TABLES)
+	if (ntables <= MAX_NAMED_TABLES)
 	{
-		for (int i = 0; i < build->ntables; i++)
-		{
-			const SourceTable *table = &build->tables[i].info->table;
-
+		for (int i = 0; i < ntables; i++)
 			appendStringInfo(&sql, "%s(%s = %s AND %s = %s)", i > 0 ? " OR " : "(",
-							 schema_column, capstan_wire_quote_literal(table->schema_name),
-							 table_column, capstan_wire_quote_literal(table->table_name));
-		}
+							 schema_column, capstan_wire_quote_literal(tables[i]->schema_name),
+							 table_column, capstan_wire_quote_literal(tables[i]->table_name));
 		appendStringInfoChar(&sql, ')');
 		return sql.data;
 	}
 	appendStringInfo(&sql, "%s IN (", schema_column);
-	for (int i = 0; i < build->ntables; i++)
+	for (int i = 0; i < ntables; i++)
 	{
-		const SourceTable *table = &build->tables[i].info->table;
-
-		if (last == NULL || strcmp(last, table->schema_name) != 0)
-			appendStringInfo(&sql, "%s%s", last == NULL ? "" : ", ", capstan_wire_quote_literal(table->schema_name));
-		last = table->schema_name;
+		if (last == NULL || strcmp(last, tables[i]->schema_name) != 0)
+			appendStringInfo(&sql, "%s%s", last == NULL ? "" : ", ", capstan_wire_quote_literal(tables[i]->schema_name));
+		last = tables[i]->schema_name;
 	}
 	appendStringInfoChar(&sql, ')');
 	return sql.data;
+}
+
+static char *
+table_condition(Build *build, const char *schema_column, const char *table_column)
+{
+	const SourceTable **tables = palloc(sizeof(SourceTable *) * build->ntables);
+
+	for (int i = 0; i < build->ntables; i++)
+		tables[i] = &build->tables[i].info->table;
+	return capstan_wire_table_condition(tables, build->ntables, schema_column, table_column);
 }
 
 /* Now that no array of columns moves any more. */

@@ -5,6 +5,7 @@
  *	   tablelist.c	which tables there are and which the patterns mean
  *	   introspect.c	their columns, keys, cascades
  *	   labels.c		labels of ENUM and SET
+ *	   sourceobjects.c	what else belongs to them: indexes, foreign keys, checks, defaults
  */
 #ifndef CAPSTAN_WIRE_INTROSPECT_H
 #define CAPSTAN_WIRE_INTROSPECT_H
@@ -13,6 +14,13 @@
 
 /* Fills columns, key, cascades of SourceTableInfos that have names only (List of SourceTableInfo *). */
 extern void capstan_wire_fill_tables(SourceConn *conn, List *infos);
+
+/*
+ * A condition that holds for the tables at least (sorted by schema); of many tables it names only their schemas, and who
+ * asks leaves out what is too many.
+ */
+extern char *capstan_wire_table_condition(const SourceTable *const *tables, int ntables, const char *schema_column,
+										  const char *table_column);
 
 /* Collects the labels of many columns, so that the server can be asked for all of them together. */
 typedef struct Labels Labels;

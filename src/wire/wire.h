@@ -22,6 +22,7 @@
 #include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
 
+#include "object.h"
 #include "row.h"
 
 typedef enum SourceSslMode
@@ -123,6 +124,7 @@ typedef struct SourceTableInfo
 	char	  **column_comments;	/* the same of each column */
 	bool		has_unsupported; /* some column is SOURCE_OTHER */
 	bool		view;			/* a view matched the pattern literally: not copied; says so */
+	SourceObjects *objects;		/* NULL until capstan_wire_fill_objects */
 } SourceTableInfo;
 
 extern List *capstan_wire_list_tables(SourceConn *conn, List *patterns, List **unmatched);
@@ -130,6 +132,11 @@ extern List *capstan_wire_list_tables(SourceConn *conn, List *patterns, List **u
 extern bool capstan_wire_pattern_matches(const char *pattern, const char *schema_name, const char *table_name);
 /* One table as it is now, or NULL if it does not exist. */
 extern SourceTableInfo *capstan_wire_describe_table(SourceConn *conn, const char *schema_name, const char *table_name);
+
+/*
+ * Indexes, foreign keys, checks, defaults, comments of these tables (List of SourceTableInfo *); a fixed number of queries.
+ */
+extern void capstan_wire_fill_objects(SourceConn *conn, List *infos);
 
 /*
  * What each column gets when an INSERT does not name it (table->ncolumns values, palloc'd), as row images without it imply;

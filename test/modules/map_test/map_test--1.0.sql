@@ -32,3 +32,9 @@ CREATE FUNCTION charset_time(charset text, bytes bytea, times int) RETURNS float
 
 -- Of `count` values of a DECIMAL the first that is not, byte by byte, what numeric_in makes of its text; NULL if there is none.
 CREATE FUNCTION decimals(spec text, target regclass, count int) RETURNS text LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_decimals';
+
+-- The SQL of a CHECK clause as information_schema writes it; "not: " and why, if there is none.
+CREATE FUNCTION check_sql(spec text, clause text, zero_dates text DEFAULT 'null', nul_bytes text DEFAULT 'halt') RETURNS text
+LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_check_sql';
+-- The same of a DEFAULT of the table's first column.
+CREATE FUNCTION default_sql(spec text, source_default text, is_expression bool DEFAULT false) RETURNS text LANGUAGE C STRICT AS 'MODULE_PATHNAME', 'map_test_default_sql';
