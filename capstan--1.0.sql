@@ -182,13 +182,40 @@ CREATE TABLE capstan.pipeline_table (
     lock_hold_total_us  bigint NOT NULL DEFAULT 0,
     copy_started_at     timestamptz,
     copy_finished_at    timestamptz,
+    analyzed            boolean NOT NULL DEFAULT false,
     UNIQUE (pipeline_id, source_schema, source_table),
     UNIQUE (target)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE capstan.pipeline_table IS 'captured tables of each pipeline: target, key, copy state, counters';
 COMMENT ON COLUMN capstan.pipeline_table.definition IS 'what the source table looked like when it was captured; compared with every table map of the stream';
 COMMENT ON COLUMN capstan.pipeline_table.defaults IS 'what row images without a column imply for it (binlog_row_image = MINIMAL); noted at the first start';
+COMMENT ON COLUMN capstan.pipeline_table.analyzed IS 'ANALYZE was run on it after its copy';
 COMMENT ON COLUMN capstan.pipeline_table.key_ordered IS 'the key sorts alike on both sides: changes beyond the copied ranges are left to their range';
+
+-- The statements are for format(): %1$s is the target, %2$s the target that a foreign key refers to, as they are called now.
+CREATE TABLE capstan.table_object (
+    id                  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pipeline_id         bigint NOT NULL REFERENCES capstan.pipeline ON DELETE CASCADE,
+    table_id            bigint NOT NULL REFERENCES capstan.pipeline_table ON DELETE CASCADE,
+    kind                text NOT NULL CHECK (kind IN ('index', 'unique', 'foreign_key', 'check', 'default', 'auto_increment',
+                                                      'generated', 'on_update', 'comment')),
+    name                text COLLATE "C",
+    definition          text NOT NULL,
+    target_object       text COLLATE "C",
+    statement           text,
+    refers_to           bigint REFERENCES capstan.pipeline_table ON DELETE CASCADE,
+    state               text NOT NULL CHECK (state IN ('pending', 'building', 'not_valid', 'done', 'failed', 'not_translated', 'left_to_user')),
+    note                text,
+    changed_at          timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+) WITH (fillfactor = 80);
+CREATE INDEX table_object_table ON capstan.table_object (table_id);
+CREATE INDEX table_object_pipeline ON capstan.table_object (pipeline_id);
+CREATE INDEX table_object_refers_to ON capstan.table_object (refers_to) WHERE refers_to IS NOT NULL;
+CREATE INDEX table_object_to_build ON capstan.table_object (table_id) WHERE kind IN ('index', 'unique') AND state IN ('pending', 'building');
+COMMENT ON TABLE capstan.table_object IS 'what else the captured tables have on the source, as it was when the pipeline was created, and what becomes of it here';
+COMMENT ON COLUMN capstan.table_object.name IS 'on the source: of the index or constraint, or of the column; NULL: the table''s own';
+COMMENT ON COLUMN capstan.table_object.definition IS 'what the source says';
+COMMENT ON COLUMN capstan.table_object.target_object IS 'name of the index or constraint here';
 
 CREATE TABLE capstan.copied_range (
     table_id            bigint NOT NULL REFERENCES capstan.pipeline_table ON DELETE CASCADE,
@@ -238,10 +265,12 @@ COMMENT ON TABLE capstan.incident IS 'every halt, retry and warning of a pipelin
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_progress', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_table', '');
+SELECT pg_catalog.pg_extension_config_dump('capstan.table_object', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.copied_range', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.incident', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_table_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('capstan.table_object_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.incident_id_seq', '');
 
 -- ----------------------------------------------------------------------
@@ -311,7 +340,7 @@ COMMENT ON FUNCTION capstan.table_ddl(pg_catalog.name, pg_catalog.text) IS 'the 
 
 CREATE FUNCTION capstan.wait_for_snapshot(pipeline pg_catalog.text, timeout pg_catalog.interval DEFAULT '1 day') RETURNS pg_catalog.void
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_wait_for_snapshot';
-COMMENT ON FUNCTION capstan.wait_for_snapshot(pg_catalog.text, pg_catalog.interval) IS 'waits until every table of the pipeline is copied';
+COMMENT ON FUNCTION capstan.wait_for_snapshot(pg_catalog.text, pg_catalog.interval) IS 'waits until every table of the pipeline is copied, and has its indexes';
 
 CREATE FUNCTION capstan.wait_for_source(pipeline pg_catalog.text, timeout pg_catalog.interval DEFAULT '1 minute') RETURNS pg_catalog.void
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_wait_for_source';
@@ -320,6 +349,30 @@ COMMENT ON FUNCTION capstan.wait_for_source(pg_catalog.text, pg_catalog.interval
 CREATE FUNCTION capstan.wait_for_gtid(pipeline pg_catalog.text, gtids capstan.gtid_set, timeout pg_catalog.interval DEFAULT '1 minute') RETURNS pg_catalog.void
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_wait_for_gtid';
 COMMENT ON FUNCTION capstan.wait_for_gtid(pg_catalog.text, capstan.gtid_set, pg_catalog.interval) IS 'waits until these source transactions are applied';
+
+CREATE FUNCTION capstan.create_constraints(
+    pipeline pg_catalog.text,
+    validate pg_catalog.bool DEFAULT true,
+    OUT source_table pg_catalog.text,
+    OUT kind pg_catalog.text,
+    OUT name pg_catalog.text,
+    OUT statement pg_catalog.text,
+    OUT result pg_catalog.text)
+    RETURNS SETOF pg_catalog.record
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'capstan_create_constraints';
+COMMENT ON FUNCTION capstan.create_constraints(pg_catalog.text, pg_catalog.bool)
+    IS 'makes defaults, identity columns, comments, CHECK constraints and foreign keys of the source that are not there yet, and validates them';
+
+CREATE FUNCTION capstan.set_sequences(
+    pipeline pg_catalog.text,
+    OUT source_table pg_catalog.text,
+    OUT "column" pg_catalog.text,
+    OUT last_value pg_catalog.int8,
+    OUT result pg_catalog.text)
+    RETURNS SETOF pg_catalog.record
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'capstan_set_sequences';
+COMMENT ON FUNCTION capstan.set_sequences(pg_catalog.text)
+    IS 'sets the sequences of what was AUTO_INCREMENT on the source behind the greatest value that is there';
 
 CREATE FUNCTION capstan.version() RETURNS pg_catalog.text
     LANGUAGE C STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'capstan_version';
@@ -363,6 +416,9 @@ SELECT
     CASE
         WHEN p.halted_by IS NOT NULL THEN 'halted'
         WHEN NOT capstan.belongs_here(p.system_identifier, p.database_oid) THEN 'unadopted'
+        WHEN w.state = 'streaming' AND w.pid IS NOT NULL AND EXISTS (
+            SELECT FROM capstan.pipeline_table x JOIN capstan.table_object o ON o.table_id = x.id
+            WHERE x.pipeline_id = p.id AND o.kind IN ('index', 'unique') AND o.state IN ('pending', 'building')) THEN 'indexing'
         WHEN w.pid IS NOT NULL THEN w.state
         WHEN p.desired_state = 'stopped' THEN 'stopped'
         WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'
@@ -414,7 +470,7 @@ WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_mon
 
 COMMENT ON VIEW capstan.pipeline_status IS 'state, position, lag, throughput and last error of each pipeline';
 COMMENT ON COLUMN capstan.pipeline_status.state IS
-    'stopped, starting, connecting, snapshot, streaming, retrying, halted, standby (it runs where this server replicates from, and here '
+    'stopped, starting, connecting, snapshot, indexing (streams, and builds indexes), streaming, retrying, halted, standby (it runs where this server replicates from, and here '
     'after a promotion), or unadopted (a restored copy, see capstan.adopt_pipeline)';
 COMMENT ON COLUMN capstan.pipeline_status.desired_state IS 'running or stopped: what start_pipeline and stop_pipeline asked for';
 COMMENT ON COLUMN capstan.pipeline_status.applied IS 'source transactions that are applied and committed';
@@ -469,6 +525,40 @@ COMMENT ON COLUMN capstan.table_status.rows_missing IS 'changed or deleted rows 
 COMMENT ON COLUMN capstan.table_status.rows_existing IS 'inserted rows that the target had already; outside a copy this stays zero';
 COMMENT ON COLUMN capstan.table_status.lock_wait_avg IS 'wait for the source''s table lock, for each lock that was granted';
 
+CREATE VIEW capstan.object_status WITH (security_barrier = true) AS
+SELECT
+    p.name AS pipeline,
+    t.source_schema,
+    t.source_table,
+    o.kind,
+    o.name,
+    o.definition,
+    CASE WHEN c.oid IS NOT NULL THEN
+        pg_catalog.format(o.statement, pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname),
+                          pg_catalog.quote_ident(rn.nspname) || '.' || pg_catalog.quote_ident(rc.relname))
+    END AS statement,
+    o.state,
+    o.note,
+    o.changed_at,
+    o.id
+FROM capstan.pipeline p
+JOIN capstan.table_object o ON o.pipeline_id = p.id
+JOIN capstan.pipeline_table t ON t.id = o.table_id
+LEFT JOIN pg_catalog.pg_class c ON c.oid = t.target
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN capstan.pipeline_table r ON r.id = o.refers_to
+LEFT JOIN pg_catalog.pg_class rc ON rc.oid = r.target
+LEFT JOIN pg_catalog.pg_namespace rn ON rn.oid = rc.relnamespace
+WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+
+COMMENT ON VIEW capstan.object_status IS 'indexes, constraints, defaults and comments of the source, and what becomes of each here';
+COMMENT ON COLUMN capstan.object_status.definition IS 'what the source says';
+COMMENT ON COLUMN capstan.object_status.statement IS 'what is run here; NULL where there is nothing of the same meaning';
+COMMENT ON COLUMN capstan.object_status.state IS
+    'pending (indexes are built after the copy, the rest by capstan.create_constraints), building, not_valid (there, but the rows were not '
+    'looked at), done, failed, not_translated, or left_to_user (run the statement if you want it)';
+COMMENT ON COLUMN capstan.object_status.note IS 'why it failed, is not translated or left; or what is different from the source';
+
 CREATE VIEW capstan.incident_status WITH (security_barrier = true) AS
 SELECT i.id, i.pipeline, i.occurred_at, i.last_at, i.occurrences, i.severity, i.class, i.sqlstate, i.message, i.detail,
        i.hint, i.gtid, i.source_table, i.source_statement, i.resolved_at, i.resolved_by, i.resolution
@@ -484,9 +574,9 @@ COMMENT ON VIEW capstan.incident_status IS 'incidents of the pipelines that the 
 
 GRANT USAGE ON SCHEMA capstan TO PUBLIC;
 
-REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_table, capstan.copied_range,
+REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_table, capstan.table_object, capstan.copied_range,
     capstan.snapshot_round, capstan.incident FROM PUBLIC;
-GRANT SELECT ON capstan.pipeline_status, capstan.table_status, capstan.incident_status TO PUBLIC;
+GRANT SELECT ON capstan.pipeline_status, capstan.table_status, capstan.object_status, capstan.incident_status TO PUBLIC;
 
 REVOKE ALL ON FUNCTION
     capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text),
@@ -496,6 +586,8 @@ REVOKE ALL ON FUNCTION
     capstan.drop_pipeline(pg_catalog.text),
     capstan.adopt_pipeline(pg_catalog.text),
     capstan.table_ddl(pg_catalog.name, pg_catalog.text),
+    capstan.create_constraints(pg_catalog.text, pg_catalog.bool),
+    capstan.set_sequences(pg_catalog.text),
     capstan.wait_for_snapshot(pg_catalog.text, pg_catalog.interval),
     capstan.wait_for_source(pg_catalog.text, pg_catalog.interval),
     capstan.wait_for_gtid(pg_catalog.text, capstan.gtid_set, pg_catalog.interval)

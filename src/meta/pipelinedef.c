@@ -14,6 +14,7 @@
 
 #include "meta/internal.h"
 #include "meta/pipelinedef.h"
+#include "meta/tableobject.h"
 
 /* A text[] of a List of char *. */
 static Datum
@@ -91,6 +92,7 @@ capstan_meta_create_pipeline(const PipelineDefinition *definition)
 	id = insert_pipeline(definition);
 	foreach(lc, definition->tables)
 		insert_table(id, lfirst(lc));
+	meta_insert_objects(id, definition->objects);
 	capstan_meta_leave(&identity);
 	return id;
 }
@@ -221,7 +223,8 @@ capstan_meta_adopt_pipeline(int64 id)
 	"i.message, i.detail, i.hint, g.pipeline_id IS NOT NULL, " \
 	"CASE WHEN $2 THEN g.applied END, " \
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id), " \
-	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming') " \
+	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming'), " \
+	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND " META_UNINDEXED ") " \
 	"FROM capstan.pipeline p " \
 	"LEFT JOIN capstan.pipeline_progress g ON g.pipeline_id = p.id " \
 	"LEFT JOIN capstan.incident i ON i.id = p.halted_by " \
@@ -278,6 +281,7 @@ capstan_meta_look(int64 id, bool with_applied, PipelineLook *look)
 		look->applied = meta_get_text(tuple, desc, 10, caller);
 		look->tables = meta_get_int64(tuple, desc, 11, 0);
 		look->tables_pending = meta_get_int64(tuple, desc, 12, 0);
+		look->tables_unindexed = meta_get_int64(tuple, desc, 13, 0);
 	}
 	capstan_meta_leave(&identity);
 }

@@ -34,6 +34,7 @@ typedef struct PipelineDefinition
 	const char *zero_dates;
 	const char *nul_bytes;
 	List	   *tables;			/* PipelineTableDefinition * */
+	List	   *objects;		/* TargetObject *, their numbers being places in `tables` */
 } PipelineDefinition;
 
 /* Its id.  A name or target that is taken ends in 23505: check first. */
@@ -76,6 +77,7 @@ typedef struct PipelineLook
 	char	   *applied;		/* gtid_set as text, NULL if not asked for or never started */
 	int64		tables;
 	int64		tables_pending; /* not copied yet */
+	int64		tables_unindexed;	/* copied, but some index is not there, or ANALYZE was not run */
 } PipelineLook;
 
 extern void capstan_meta_look(int64 id, bool with_applied, PipelineLook *look);

@@ -22,6 +22,7 @@
 
 #include "compat.h"
 #include "errcodes.h"
+#include "map/objectmap.h"
 #include "meta/pipelinedef.h"
 #include "sqlapi/internal.h"
 #include "worker/serveroptions.h"
@@ -193,6 +194,7 @@ create_targets(PipelinePlan *plan)
 		table->target = get_relname_relid(table->target_table, get_namespace_oid(table->target_schema, false));
 		if (!OidIsValid(table->target))
 			elog(ERROR, "table %s was created, but is not there", table->target_name);
+		table->made = true;
 	}
 }
 
@@ -276,6 +278,46 @@ define_table(const PlannedTable *planned, bool with_copy)
 	return table;
 }
 
+/* What becomes of indexes, constraints and the like; a notice if that is not all. */
+static List *
+map_objects(const PipelinePlan *plan)
+{
+	int			ntables = list_length(plan->tables);
+	ObjectTable *tables = palloc0(sizeof(ObjectTable) * ntables);
+	int			not_translated = 0;
+	int			left = 0;
+	List	   *objects;
+	ListCell   *lc;
+
+	for (int i = 0; i < ntables; i++)
+	{
+		PlannedTable *planned = list_nth(plan->tables, i);
+
+		tables[i].source = &planned->info->table;
+		tables[i].objects = planned->info->objects;
+		tables[i].target_schema = planned->target_schema;
+		tables[i].target_table = planned->target_table;
+		tables[i].made = planned->made;
+	}
+	objects = capstan_map_objects(tables, ntables, plan->request->policies);
+	foreach(lc, objects)
+	{
+		const char *state = ((TargetObject *) lfirst(lc))->state;
+
+		if (strcmp(state, "not_translated") == 0)
+			not_translated++;
+		else if (strcmp(state, "left_to_user") == 0)
+			left++;
+	}
+	if (not_translated + left > 0)
+		ereport(NOTICE,
+				(errmsg("pipeline \"%s\": %d indexes, constraints and the like of the source are not translated, %d are left to you",
+						plan->request->name, not_translated, left),
+				 errhint("SELECT * FROM capstan.object_status WHERE pipeline = %s AND state IN ('not_translated', 'left_to_user') says which, and why.",
+						 quote_literal_cstr(plan->request->name))));
+	return objects;
+}
+
 Datum
 capstan_create_pipeline(PG_FUNCTION_ARGS)
 {
@@ -321,6 +363,7 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
 	foreach(lc, plan->tables)
 		definition.tables = lappend(definition.tables,
 									define_table(lfirst(lc), strcmp(request.snapshot, "never") != 0));
+	definition.objects = map_objects(plan);
 	PG_RETURN_INT64(capstan_meta_create_pipeline(&definition));
 }
 

@@ -56,6 +56,7 @@ typedef struct PlannedTable
 	Oid			target;			/* InvalidOid: to be made */
 	Oid			target_owner;
 	bool		schema_exists;
+	bool		made;			/* by us */
 	bool		usable;			/* no error so far: the map can be asked */
 } PlannedTable;
 

@@ -182,6 +182,8 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 	infos = capstan_wire_list_tables(conn, request->patterns, &unmatched);
 	check_unmatched(plan, conn, unmatched);
 	plan->checks = list_concat(plan->checks, capstan_wire_preflight(conn, options, infos, with_copy));
+	if (request->name != NULL)
+		capstan_wire_fill_objects(conn, infos);
 	capstan_wire_close(conn);
 
 	plan_tables(plan, infos);

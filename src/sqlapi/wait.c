@@ -8,9 +8,12 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/int.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -92,7 +95,7 @@ static bool
 is_reached(const Waiter *waiter, const PipelineLook *look)
 {
 	if (waiter->goal == NULL)
-		return look->started && look->tables_pending == 0;
+		return look->started && look->tables_pending == 0 && look->tables_unindexed == 0;
 	return look->started && count_missing(waiter, look) == 0;
 }
 
@@ -157,9 +160,9 @@ raise_timeout(const Waiter *waiter, const PipelineLook *look)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_WAIT_TIMEOUT),
 				 errmsg("timeout of %s waiting for the snapshot of pipeline \"%s\"", timeout, waiter->pipeline->name),
-				 errdetail(INT64_FORMAT " of " INT64_FORMAT " tables are not copied yet; the pipeline is in state \"%s\".",
-						   look->tables_pending, look->tables, state),
-				 errhint("capstan.table_status shows how far each table is.")));
+				 errdetail(INT64_FORMAT " of " INT64_FORMAT " tables are not copied yet, " INT64_FORMAT " wait for indexes; the pipeline is in state \"%s\".",
+						   look->tables_pending, look->tables, look->tables_unindexed, state),
+				 errhint("capstan.table_status shows how far each table is, capstan.object_status each index.")));
 	ereport(ERROR,
 			(errcode(CAPSTAN_ERRCODE_WAIT_TIMEOUT),
 			 errmsg("timeout of %s waiting for pipeline \"%s\"", timeout, waiter->pipeline->name),
@@ -168,8 +171,35 @@ raise_timeout(const Waiter *waiter, const PipelineLook *look)
 			 errhint("capstan.pipeline_status shows state and lag.")));
 }
 
+/*
+ * CREATE INDEX CONCURRENTLY, which we may be waiting for, waits in turn for every snapshot that is older than the index, and the
+ * statement that called us holds one.  This flag is for processes whose snapshot will not be used on the table; it says so of us.
+ * In READ COMMITTED that is so: our statement was planned before the index was valid, and the next one takes another snapshot.
+ */
 static void
-wait_until_reached(Waiter *waiter)
+let_indexes_pass(bool pass)
+{
+	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
+	if (pass)
+		MyProc->statusFlags |= PROC_IN_SAFE_IC;
+	else
+		MyProc->statusFlags &= ~PROC_IN_SAFE_IC;
+	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
+	LWLockRelease(ProcArrayLock);
+}
+
+static void
+check_isolation(const Waiter *waiter)
+{
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("pipeline \"%s\" builds indexes, which wait for the snapshot of this transaction", waiter->pipeline->name),
+				 errhint("Call capstan.wait_for_snapshot() in a transaction of isolation level READ COMMITTED.")));
+}
+
+static void
+wait_in_turns(Waiter *waiter)
 {
 	MemoryContext turn = AllocSetContextCreate(CurrentMemoryContext, "capstan wait", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(turn);
@@ -185,6 +215,8 @@ wait_until_reached(Waiter *waiter)
 		if (look.exists && is_reached(waiter, &look))
 			break;
 		raise_if_hopeless(waiter, &look);
+		if (waiter->goal == NULL && look.started && look.tables_pending == 0)
+			check_isolation(waiter);
 		if (waiter->deadline != DT_NOEND && GetCurrentTimestamp() >= waiter->deadline)
 			raise_timeout(waiter, &look);
 
@@ -197,6 +229,25 @@ wait_until_reached(Waiter *waiter)
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(turn);
+}
+
+static void
+wait_until_reached(Waiter *waiter)
+{
+	volatile bool pass = waiter->goal == NULL && !IsolationUsesXactSnapshot();
+
+	if (pass)
+		let_indexes_pass(true);
+	PG_TRY();
+	{
+		wait_in_turns(waiter);
+	}
+	PG_FINALLY();
+	{
+		if (pass)
+			let_indexes_pass(false);
+	}
+	PG_END_TRY();
 }
 
 Datum

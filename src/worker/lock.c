@@ -16,6 +16,7 @@
 /* Last field of the tag; pg_advisory_lock uses 1 and 2. */
 #define TAG_WORKER	0xCA01
 #define TAG_COPY	0xCA02
+#define TAG_INDEX	0xCA03
 
 #define DROP_WAIT_MS 10000
 
@@ -59,6 +60,28 @@ capstan_lock_copy_worker(int64 pipeline_id)
 	StartTransactionCommand();
 	(void) LockAcquire(&tag, ShareLock, true, false);
 	CommitTransactionCommand();
+}
+
+bool
+capstan_lock_table_for_indexes(int64 table_id)
+{
+	LOCKTAG		tag;
+	LockAcquireResult result;
+
+	make_tag(&tag, table_id, TAG_INDEX);
+	StartTransactionCommand();
+	result = LockAcquire(&tag, ExclusiveLock, true, true);
+	CommitTransactionCommand();
+	return result != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+capstan_unlock_table_for_indexes(int64 table_id)
+{
+	LOCKTAG		tag;
+
+	make_tag(&tag, table_id, TAG_INDEX);
+	(void) LockRelease(&tag, ExclusiveLock, true);
 }
 
 void

@@ -454,6 +454,8 @@ stream_forever(PipelineRun *run)
 			capstan_stream_commit_if_due(run, waiting);
 			if (!run->recovered && has_recovered(run))
 				recover(run);
+			if (!run->copying && !run->group_open)
+				capstan_index_supervise(run);
 			if (!waiting && !run->group_open &&
 				!capstan_binlogstream_wait(run->stream, capstan_heartbeat * 2, capstan_wait_event(CAPSTAN_WAIT_STREAM)))
 				continue;

@@ -8,6 +8,7 @@
  *	 describe.c			what the log does not tell of a table
  *	 roundgate.c		the worker's side of snapshot rounds
  *	 witness.c			is the source the one it was?
+ *	 indexbuild.c		the worker's side of building indexes after the copy
  */
 #ifndef CAPSTAN_PIPELINEWORKER_H
 #define CAPSTAN_PIPELINEWORKER_H
@@ -139,6 +140,11 @@ extern void capstan_describe_check_defaults(PipelineRun *run, ApplyTable *table,
 extern GtidSet *capstan_witness_summon(PipelineRun *run, const GtidSet *purged);
 extern bool capstan_witness_is(PipelineRun *run, const BinlogEvent *event);
 extern void capstan_witness_note(PipelineRun *run, uint64 original_commit_us, int64 bytes);
+
+/* indexbuild.c */
+
+/* At a boundary, between groups: when all is copied, sees to it that indexes are built, until they are. */
+extern void capstan_index_supervise(PipelineRun *run);
 
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);
