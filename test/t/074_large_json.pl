@@ -88,7 +88,8 @@ until ($pg->value("SELECT bool_and(state = 'streaming') FROM capstan.table_statu
 	die 'the copy failed' if $pg->value('SELECT state FROM capstan.pipeline_status') eq 'halted';
 	select(undef, undef, undef, 0.05);
 }
-$my->sql("USE v; INSERT INTO as_$_ SELECT id + 1000, name, j, 0 FROM documents; UPDATE as_$_ SET touched = 1 WHERE id > 1000 AND name <> 'string'") for qw(jsonb json text);
+$my->sql("USE v; INSERT INTO as_$_ SELECT id + 1000, name, j, 0 FROM documents") for qw(jsonb json text);
+$my->sql("UPDATE v.as_jsonb SET touched = 1 WHERE id > 1000 AND name <> 'string'");
 sync_pipeline($pg, 'large', '120 s');
 note_memory();
 no_surprise($pg, 'large');
