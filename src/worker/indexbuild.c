@@ -5,12 +5,14 @@
  *
  * Called between groups of the stream, which goes on meanwhile.  The other side is indexworker.c; what is to be done and what
  * is done is in capstan.table_object, so a worker that ended, for whatever reason, is simply followed by another.
+ *
+ * Index workers outlive the pipeline worker that has started them: what has taken hours so far goes on when the source is gone for a
+ * while, and the next pipeline worker's index workers find those tables locked.  The launcher ends them when the pipeline is not to run.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -30,15 +32,6 @@ static bool done = false;
 static bool begun = false;
 static long again_ms = AGAIN_FIRST_MS;
 static TimestampTz look_at = 0;
-
-/* At exit of the pipeline worker: nobody builds for a pipeline that does not run. */
-static void
-end_workers(int code, Datum arg)
-{
-	LWLockReleaseAll();
-	for (int i = 0; i < nhandles; i++)
-		TerminateBackgroundWorker(handles[i]);
-}
 
 /* How many tables there is something to do for. */
 static int
@@ -135,8 +128,6 @@ capstan_index_supervise(PipelineRun *run)
 		again_ms = Min(again_ms * 2, AGAIN_LONGEST_MS);
 		return;
 	}
-	if (!begun)
-		before_shmem_exit(end_workers, (Datum) 0);
 	wanted = Min(tables, capstan_copy_workers);
 	while (nhandles < wanted && start_worker(run, nhandles))
 		continue;

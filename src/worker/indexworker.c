@@ -348,18 +348,54 @@ work_on_table(IndexRun *run, int64 table_id)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-/* Is the run that started us still under way? */
+/* Is the pipeline still to run?  Whether its worker is there at the moment does not matter.  Caller holds the lock. */
+static bool
+is_wanted(const PipelineSlot *slot)
+{
+	return slot->in_use && slot->wanted && slot->state != WORKER_HALTED && slot->database == MyArgs.database &&
+		slot->pipeline_id == MyArgs.pipeline_id;
+}
+
+static bool
+is_still_wanted(void)
+{
+	bool		wanted;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	wanted = is_wanted(MySlot);
+	LWLockRelease(Capstan->lock);
+	return wanted;
+}
+
+static void
+detach(int code, Datum arg)
+{
+	LWLockReleaseAll();
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS; i++)
+		if (MySlot->index_pids[i] == MyProcPid)
+			MySlot->index_pids[i] = 0;
+	capstan_shmem_wake(MySlot);
+	LWLockRelease(Capstan->lock);
+}
+
+/* A place in the slot, by which the launcher finds us; false if we are not wanted any more or there is none. */
 static bool
 attach(int index)
 {
-	bool		mine;
+	bool		attached = false;
 
-	LWLockAcquire(Capstan->lock, LW_SHARED);
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	MySlot = &Capstan->slots[index];
-	mine = MySlot->in_use && MySlot->pid != 0 && MySlot->database == MyArgs.database &&
-		MySlot->pipeline_id == MyArgs.pipeline_id && MySlot->run_id == MyArgs.generation;
+	for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS && !attached && is_wanted(MySlot); i++)
+		if (MySlot->index_pids[i] == 0)
+		{
+			MySlot->index_pids[i] = MyProcPid;
+			before_shmem_exit(detach, (Datum) 0);
+			attached = true;
+		}
 	LWLockRelease(Capstan->lock);
-	return mine;
+	return attached;
 }
 
 static void
@@ -389,7 +425,7 @@ run_index_worker(void)
 	{
 		int64		table_id = *(int64 *) lfirst(lc);
 
-		if (!attach((int) (MySlot - Capstan->slots)))
+		if (!is_still_wanted())
 			return;
 		if (!capstan_lock_table_for_indexes(table_id))
 			continue;

@@ -358,6 +358,23 @@ has_copy_workers(const PipelineSlot *slot)
 	return false;
 }
 
+/* Index workers outlive the pipeline worker: are there any?  Those of a pipeline that is not to run are told to end.  Caller holds the lock. */
+static bool
+look_after_index_workers(const PipelineSlot *slot)
+{
+	bool		found = false;
+
+	for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS; i++)
+	{
+		if (slot->index_pids[i] == 0)
+			continue;
+		found = true;
+		if (!slot->wanted || slot->state == WORKER_HALTED)
+			kill(slot->index_pids[i], SIGTERM);
+	}
+	return found;
+}
+
 /* What one slot needs; returns milliseconds until it needs a look again. */
 static long
 look_after(int index)
@@ -366,9 +383,11 @@ look_after(int index)
 	TimestampTz now = GetCurrentTimestamp();
 	bool		process = has_process(index);
 	bool		start = false;
+	bool		index_workers;
 	long		nap = LAUNCHER_NAP_MS;
 
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	index_workers = slot->in_use && look_after_index_workers(slot);
 	/* a worker that an earlier launcher had asked for may have come just now */
 	process = process || slot->pid != 0;
 	if (!slot->in_use)
@@ -391,10 +410,12 @@ look_after(int index)
 		kill(slot->pid, SIGTERM);
 		nap = 1000;
 	}
-	else if (!slot->wanted && !process && !has_copy_workers(slot))
+	else if (!slot->wanted && !process && !has_copy_workers(slot) && !index_workers)
 		slot->in_use = false;
 	else if (process && slot->pid == 0)
 		nap = 100;				/* starting or ending */
+	if (index_workers && !slot->wanted)
+		nap = Min(nap, 1000);
 	LWLockRelease(Capstan->lock);
 
 	if (start)

@@ -96,6 +96,8 @@ typedef struct PipelineSlot
 	bool		touch_in_lock;	/* in OPEN_VIEWS, touch the tables too */
 	CopyWorkerSlot copy[CAPSTAN_MAX_COPY_WORKERS];
 
+	pid_t		index_pids[CAPSTAN_MAX_COPY_WORKERS];	/* index workers; 0: none. Ended by the launcher when nothing is wanted any more */
+
 	/* figures for the views */
 	pg_atomic_uint64 transactions;	/* source transactions applied since the slot was taken */
 	pg_atomic_uint64 rows;

@@ -84,7 +84,17 @@ is($pg->value("SELECT count(*) FROM o.big WHERE x IN (-1, -2)"), 2, 'the stream 
 
 
 my ($pid) = $pg->worker_pids('capstan index');
+my ($worker) = $pg->worker_pids('capstan pipeline');
 ok($pid, 'there is an index worker');
+kill 'TERM', $worker;
+poll_until { my ($next) = $pg->worker_pids('capstan pipeline'); $next && $next != $worker } 20;
+$pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'indexing', 20);
+ok((grep { $_ == $pid } $pg->worker_pids('capstan index')), 'another pipeline worker lets it go on');
+$pg->safe_psql("SELECT capstan.stop_pipeline('o')");
+ok((poll_until { !grep { $_ == $pid } $pg->worker_pids('capstan index') } 20), 'a stop ends it');
+$pg->safe_psql("SELECT capstan.start_pipeline('o')");
+ok((poll_until { my ($next) = $pg->worker_pids('capstan index'); $pid = $next } 20), 'a start begins again');
+$pg->poll_query_until("SELECT count(*) FROM pg_index WHERE indrelid = 'o.big'::regclass AND NOT indisvalid AND indisready", '1', 30);
 kill 'KILL', $pid;
 poll_until { !grep { $_ == $pid } $pg->worker_pids('capstan index') } 10;
 poll_until { ($pg->psql('SELECT 1'))[0] == 0 } 30;
