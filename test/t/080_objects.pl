@@ -245,5 +245,17 @@ for my $row (0 .. $#there)
 is(join("\n", map { "$checks[$_] -> $translated{$_}: $rows[ $differ{$_}[0] ]" } sort { $a <=> $b } keys %differ), '', scalar(@known) . ' checks say the same of ' . scalar(@there) . ' rows');
 is($pg->safe_psql("SELECT count(*), count(*) FILTER (WHERE result = 'done') FROM capstan.create_constraints('c')"), scalar(@known) . '|' . scalar(@known), 'and can all be made');
 
+# ---- an index that cannot be built stops nothing ----
+
+$my->sql("CREATE DATABASE f; CREATE TABLE f.t (id INT PRIMARY KEY, x INT, y INT, KEY x (x), KEY y (y)); INSERT INTO f.t VALUES (1, 1, 1)");
+$pg->safe_psql("SELECT capstan.create_pipeline('f', server => 'source', tables => '{f.*}'); CREATE TABLE f.t_x (a int)");
+$pg->safe_psql("SELECT capstan.start_pipeline('f')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('f', timeout => '60 s')");
+is($pg->safe_psql("SELECT name, state, note FROM capstan.object_status WHERE pipeline = 'f' ORDER BY 1"), qq{x|failed|relation "t_x" already exists\ny|done|}, 'its note says why');
+is($pg->safe_psql("SELECT severity, class, message FROM capstan.incident WHERE pipeline = 'f'"), qq{warning|index_not_built|index x of f.t could not be built: relation "t_x" already exists}, 'and an incident');
+$my->sql("INSERT INTO f.t VALUES (2, 2, 2)");
+sync_pipeline($pg, 'f');
+tables_equal($my, $pg, [ 'f.t' ], 'the stream goes on');
+
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'nothing halted');
 done_testing();
