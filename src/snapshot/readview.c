@@ -52,7 +52,7 @@ capstan_readview_touch(SourceConn *conn, const char *quoted_name, bool locked)
 	 * row (or finding none) makes the server compare the table with the view: LIMIT 0 never raises 1412.
 	 */
 	code = capstan_wire_try_query(conn, psprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */ 1 FROM %s LIMIT %d",
-												 TOUCH_BOUND_MS, quoted_name, locked ? 0 : 1), &result, &message);
+												 TOUCH_BOUND_MS, quoted_name, locked ? 0 : 1), NULL, &result, &message);
 	if (code == 0)
 		return true;
 	if (code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT &&

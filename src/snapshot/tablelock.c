@@ -266,7 +266,7 @@ capstan_tablelock_hint(const TableLock *lock)
 	appendStringInfoString(&hint, "Look for long transactions on the table in information_schema.innodb_trx of the source. "
 						   "A higher capstan.max_lock_wait lets capstan wait longer while it holds back writers; "
 						   "where nothing can be granted, SET GLOBAL max_write_lock_count = 16 on the source helps.");
-	if (capstan_wire_try_query(lock->helper, "XA RECOVER", &prepared, NULL) != 0)
+	if (capstan_wire_try_query(lock->helper, "XA RECOVER", NULL, &prepared, NULL) != 0)
 		appendStringInfoString(&hint, " A prepared XA transaction keeps its tables locked until XA COMMIT or XA ROLLBACK "
 							   "(XA RECOVER lists them; it needs XA_RECOVER_ADMIN).");
 	else if (prepared->nrows > 0)

@@ -290,10 +290,8 @@ capstan_wait_for_source(PG_FUNCTION_ARGS)
 	raise_if_hopeless(&waiter, &look);
 
 	conn = capstan_wire_connect(capstan_server_options(waiter.pipeline->server, waiter.pipeline->owner), "wait_for_source");
-	executed = capstan_wire_query_value(conn, "SELECT @@GLOBAL.gtid_executed");
+	executed = capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.gtid_executed");
 	capstan_wire_close(conn);
-	if (executed == NULL)
-		elog(ERROR, "the source has no value of gtid_executed");
 	waiter.goal = sqlapi_gtidset_from_text(executed, strlen(executed));
 	wait_until_reached(&waiter);
 	PG_RETURN_VOID();

@@ -21,6 +21,7 @@
 #define DEFAULT_PORT 3306
 #define DEFAULT_CONNECT_TIMEOUT_S 10
 #define MIN_VERSION 80000
+#define MOST_GREETING_BYTES (1024 * 1024)	/* of the source until it lets us in */
 #define NET_TIMEOUT_S 3600		/* the source's patience with a client that is slow to read */
 
 /* Why a host could not be used. */
@@ -215,6 +216,33 @@ true_number(unsigned int number, const char *message)
 	return number;
 }
 
+/*
+ * mysql_real_connect().  An error packet of number 65535 in place of a greeting makes Connector/C look for "MariaDB" in the
+ * server's version, which it does not know yet: until it does there is an empty one.
+ */
+static MYSQL *
+connect_library(SourceConn *conn, const SourceOptions *options, const char *host, int port)
+{
+	bool		is_socket = host[0] == '/';
+	MYSQL	   *result;
+#ifdef WIRE_CONNECTOR_C
+	char	   *no_version = strdup("");
+
+	conn->mysql->server_version = no_version;
+#endif
+
+	/* An empty password, not none: without one the library would look into its environment. */
+	result = mysql_real_connect(conn->mysql, is_socket ? NULL : host, options->user,
+								options->password != NULL ? options->password : "", NULL,
+								is_socket ? 0 : port, is_socket ? host : NULL, 0);
+#ifdef WIRE_CONNECTOR_C
+	/* The library has put its own there; if it failed, it frees what is there. */
+	if (result != NULL)
+		free(no_version);
+#endif
+	return result;
+}
+
 /* One attempt.  False: *failure says why, and conn->tls_refused whether it was for want of TLS. */
 static bool
 try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
@@ -232,11 +260,10 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 	conn->timeout_ms = connect_timeout_of(options) * 1000;
 	set_options(conn, options, purpose, tls, is_socket);
 
-	/* An empty password, not none: without one the library would look into its environment. */
 	capstan_wire_begin_connecting(conn);
-	mysql = mysql_real_connect(conn->mysql, is_socket ? NULL : host, options->user,
-							   options->password != NULL ? options->password : "", NULL,
-							   is_socket ? 0 : port, is_socket ? host : NULL, 0);
+	capstan_wire_expect(conn, MOST_GREETING_BYTES);
+	mysql = connect_library(conn, options, host, port);
+	capstan_wire_expect(conn, 0);
 	capstan_wire_end_connecting(conn);
 	CHECK_FOR_INTERRUPTS();
 
@@ -472,8 +499,9 @@ set_up_session(SourceConn *conn)
 	capstan_wire_exec(conn, sql.data);
 
 	result = capstan_wire_query(conn, "SELECT @@GLOBAL.server_uuid, CONNECTION_ID(), @@SESSION.time_zone, "
-								"@@SESSION.sql_mode, @@SESSION.character_set_results");
-	if (result->nrows != 1 || result->rows[0][0] == NULL || result->rows[0][1] == NULL)
+								"@@SESSION.sql_mode, @@SESSION.character_set_results",
+								WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE);
+	if (result->nrows != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_ERROR),
 				 errmsg("source \"%s\" did not say who it is", conn->server_name)));

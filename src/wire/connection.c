@@ -270,7 +270,7 @@ is_certified_for(SSL *ssl, const char *host)
 }
 
 /*
- * The library's report of each read and write, after it was done.  Two things are looked at here before any password is
+ * The library's report of each write, after it was done.  Two things are looked at here before any password is
  * sent, since no version of Connector/C does it alone; the first answer of ours holds no more than a scramble
  * (MYSQL_DEFAULT_AUTH), so it is early enough to cut the connection after that.
  *
@@ -283,7 +283,7 @@ is_certified_for(SSL *ssl, const char *host)
  * the environment to verify nothing.
  */
 static void
-guard_password(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
+guard_password(int mode, MYSQL *mysql)
 {
 	SourceConn *conn = connecting;
 
@@ -302,6 +302,43 @@ guard_password(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
 		(void) shutdown(mysql_get_socket(mysql), SHUT_RDWR);
 }
 
+/* Ends a connection on which the source sends without an end. */
+static void
+count_bytes(MYSQL *mysql, size_t length)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &connections)
+	{
+		SourceConn *conn = dlist_container(SourceConn, node, iter.cur);
+
+		if (conn->mysql != mysql || conn->expected_bytes == 0)
+			continue;
+		/* A failed read has length -1. */
+		if ((ssize_t) length <= 0)
+			return;
+		if (length < conn->expected_bytes)
+			conn->expected_bytes -= length;
+		else
+			(void) shutdown(mysql_get_socket(mysql), SHUT_RDWR);
+		return;
+	}
+}
+
+static void
+watch_bytes(int mode, MYSQL *mysql, const uchar *buffer, size_t length)
+{
+	guard_password(mode, mysql);
+	if (mode == 0)
+		count_bytes(mysql, length);
+}
+
+void
+capstan_wire_expect(SourceConn *conn, uint64 most_bytes)
+{
+	conn->expected_bytes = most_bytes;
+}
+
 /* Exported by the library, but in none of its headers. */
 extern int	ma_pvio_register_callback(my_bool add, void (*function) (int mode, MYSQL *mysql, const uchar *buffer, size_t length))
 			__attribute__((weak));
@@ -311,15 +348,13 @@ capstan_wire_hook_waits(SourceConn *conn)
 {
 	static bool guarded = false;
 
+	if (!guarded)
+		guarded = ma_pvio_register_callback != NULL && ma_pvio_register_callback(1, watch_bytes) == 0;
 	if (!guarded && conn->want_tls)
-	{
-		if (ma_pvio_register_callback == NULL || ma_pvio_register_callback(1, guard_password) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("this MySQL client library cannot be kept from sending a password in clear text"),
-					 errhint("Set the server option ssl_mode to disabled, or build capstan with another client library.")));
-		guarded = true;
-	}
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("this MySQL client library cannot be kept from sending a password in clear text"),
+				 errhint("Set the server option ssl_mode to disabled, or build capstan with another client library.")));
 	mysql_optionsv(conn->mysql, MARIADB_OPT_IO_WAIT, (void *) io_wait);
 }
 
@@ -382,6 +417,11 @@ capstan_wire_ssl(MYSQL *mysql)
 
 void
 capstan_wire_hook_waits(SourceConn *conn)
+{
+}
+
+void
+capstan_wire_expect(SourceConn *conn, uint64 most_bytes)
 {
 }
 

@@ -304,6 +304,7 @@ start_statement(SourceCursor *cursor, const char *sql)
 	cursor->stmt = stmt;
 	cursor->conn->stmt = stmt;
 	capstan_wire_begin_blocking(cursor->conn);
+	capstan_wire_expect(cursor->conn, MOST_HEADER_BYTES);
 	if (mysql_stmt_prepare(stmt, sql, strlen(sql)) != 0)
 		raise_statement(cursor);
 	check_fields(cursor);
@@ -311,6 +312,7 @@ start_statement(SourceCursor *cursor, const char *sql)
 		raise_statement(cursor);
 	if (mysql_stmt_execute(stmt) != 0)
 		raise_statement(cursor);
+	capstan_wire_expect(cursor->conn, 0);
 	capstan_wire_end_blocking();
 }
 

@@ -283,6 +283,7 @@ ask_for_texts(SourceConn *conn, const SourceTable *table, SourceValue *defaults)
 {
 	StringInfoData sql;
 	SourceResult *texts;
+	char	   *expected;
 	int			n = 0;
 
 	initStringInfo(&sql);
@@ -301,7 +302,11 @@ ask_for_texts(SourceConn *conn, const SourceTable *table, SourceValue *defaults)
 	}
 	if (n == 0)
 		return;
-	texts = capstan_wire_query(conn, sql.data);
+	expected = palloc0(n + 1);
+	memset(expected, WIRE_NULLABLE[0], n);
+	texts = capstan_wire_query(conn, sql.data, expected);
+	if (texts->nrows != 1)
+		elog(ERROR, "column defaults could not be converted");
 	n = 0;
 	for (int i = 0; i < table->ncolumns; i++)
 	{

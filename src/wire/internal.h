@@ -109,6 +109,7 @@ struct SourceConn
 	bool		closing;		/* no more waiting */
 	bool		busy;			/* a statement is under way, or was left in the middle */
 	int			timeout_ms;		/* silence that means a dead connection; -1: none */
+	uint64		expected_bytes; /* as many may still come; 0: any number */
 
 	char	   *server_name;
 	char	   *host;			/* "host:port" */
@@ -138,15 +139,24 @@ extern void *capstan_wire_ssl(MYSQL *mysql);
 extern void capstan_wire_check_idle(SourceConn *conn);
 /* Waits until the socket can be read, the connection's timeout at most; handles interrupts.  False: timed out. */
 extern bool capstan_wire_wait_readable(SourceConn *conn, int timeout_ms);
+/*
+ * From now on the source may send so many bytes; 0: any number.  More end the connection, since the library keeps all that it
+ * takes for one packet or one list of columns.  Connector/C only.
+ */
+extern void capstan_wire_expect(SourceConn *conn, uint64 most_bytes);
 extern void capstan_wire_mark_lost(SourceConn *conn);
 /* Ends all reading and writing, so that the library's clean-up does not wait for the rest of a result. */
 extern void capstan_wire_cut(SourceConn *conn);
 
 /* query.c */
 
+/* The definitions of a result's columns: far more than any honest one has. */
+#define MOST_HEADER_BYTES ((uint64) 32 * 1024 * 1024)
+
 /* Calls the function for each row (row[j] NUL-terminated or NULL) of a result that is not kept in memory. */
-typedef void (*WireRowFunction) (void *arg, char **row);
-extern void capstan_wire_for_each_row(SourceConn *conn, const char *sql, WireRowFunction function, void *arg);
+typedef void (*WireRowFunction) (void *arg, char **row, const unsigned long *lengths, int ncolumns);
+extern void capstan_wire_for_each_row(SourceConn *conn, const char *sql, const char *expected, WireRowFunction function,
+									  void *arg);
 
 /* wireerror.c */
 extern int	capstan_wire_sqlstate(unsigned int number, const char *message);

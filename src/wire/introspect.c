@@ -159,6 +159,20 @@ to_int(const char *text)
 	return text != NULL ? atoi(text) : 0;
 }
 
+/* A size of a column; what no column has must not decide how much memory is taken for its values. */
+static int
+to_size(Build *build, const char *text, int most)
+{
+	int			size = to_int(text);
+
+	if (size < 0 || size > most)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("source \"%s\" describes a column of size %d, where %d is the largest", build->conn->server_name,
+						size, most)));
+	return size;
+}
+
 static uint16
 collation_id(Build *build, const char *name)
 {
@@ -222,22 +236,22 @@ set_type(Build *build, SourceColumn *column, char **row)
 	switch (column->type)
 	{
 		case SOURCE_DECIMAL:
-			column->precision = to_int(row[COL_PRECISION]);
-			column->scale = to_int(row[COL_SCALE]);
+			column->precision = to_size(build, row[COL_PRECISION], 65);
+			column->scale = to_size(build, row[COL_SCALE], 30);
 			break;
 		case SOURCE_BIT:
-			column->precision = to_int(row[COL_PRECISION]);
+			column->precision = to_size(build, row[COL_PRECISION], 64);
 			break;
 		case SOURCE_DATETIME:
 		case SOURCE_TIMESTAMP:
 		case SOURCE_TIME:
-			column->scale = to_int(row[COL_FRACTION]);
+			column->scale = to_size(build, row[COL_FRACTION], 6);
 			break;
 		case SOURCE_CHAR:
 		case SOURCE_VARCHAR:
 		case SOURCE_BINARY:
 		case SOURCE_VARBINARY:
-			column->octets = to_int(row[COL_OCTETS]);
+			column->octets = to_size(build, row[COL_OCTETS], 65535);
 			has_collation = true;
 			break;
 		case SOURCE_TEXT:
@@ -288,7 +302,7 @@ grow_columns(TableBuild *t)
 }
 
 static void
-add_column(void *arg, char **row)
+add_column(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	Build	   *build = arg;
 	TableBuild *t = find_build(build, row[COL_SCHEMA], row[COL_TABLE]);
@@ -360,7 +374,7 @@ prefix_is_whole(const SourceColumn *column, int characters)
 
 /* One row of STATISTICS: a column of a unique key; rows of a key in order. */
 static void
-add_key_column(void *arg, char **row)
+add_key_column(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	TableBuild *t = find_build(arg, row[0], row[1]);
 	KeyCandidate *key = NULL;
@@ -409,12 +423,13 @@ first_candidate(Build *build, TableBuild *t)
 	SourceResult *result = capstan_wire_query(build->conn,
 											  psprintf("SHOW INDEX FROM %s.%s",
 													   capstan_wire_quote_identifier(table->schema_name),
-													   capstan_wire_quote_identifier(table->table_name)));
+													   capstan_wire_quote_identifier(table->table_name)),
+											  WIRE_VALUE WIRE_NULLABLE WIRE_VALUE);
 
 	/* Columns: Table, Non_unique, Key_name, ... */
 	for (int i = 0; i < result->nrows; i++)
 		for (int k = 0; k < t->ncandidates; k++)
-			if (result->ncolumns > 2 && result->rows[i][2] != NULL && t->candidates[k].usable &&
+			if (t->candidates[k].usable &&
 				strcmp(t->candidates[k].name, result->rows[i][2]) == 0)
 				return &t->candidates[k];
 	return NULL;
@@ -452,7 +467,7 @@ choose_key(Build *build, TableBuild *t)
 }
 
 static void
-add_cascade(void *arg, char **row)
+add_cascade(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	TableBuild *t = find_build(arg, row[0], row[1]);
 
@@ -528,13 +543,16 @@ read_details(Build *build)
 									   "COLLATION_NAME, EXTRA, GENERATION_EXPRESSION, COLUMN_DEFAULT IS NOT NULL, SRS_ID, COLUMN_COMMENT "
 									   "FROM information_schema.COLUMNS WHERE %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", condition),
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE
+							  WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE
+							  WIRE_NULLABLE WIRE_NULLABLE WIRE_ANY WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE,
 							  add_column, build);
 	add_labels(build);
 	capstan_wire_for_each_row(build->conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART "
 									   "FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", condition),
-							  add_key_column, build);
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, add_key_column, build);
 	for (int i = 0; i < build->ntables; i++)
 		choose_key(build, &build->tables[i]);
 
@@ -545,7 +563,7 @@ read_details(Build *build)
 									   "WHERE (UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR "
 									   "DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')) AND %s "
 									   "ORDER BY CONSTRAINT_NAME", condition),
-							  add_cascade, build);
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE, add_cascade, build);
 }
 
 void

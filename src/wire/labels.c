@@ -210,7 +210,7 @@ capstan_wire_labels_finish(Labels *labels, SourceConn *conn)
 				appendStringInfo(&sql, "%02x", (unsigned char) pending[i].label->data[j]);
 			appendStringInfo(&sql, "' USING %s))", pending[i].charset);
 		}
-		result = capstan_wire_query(conn, sql.data);
+		result = capstan_wire_query(conn, sql.data, NULL);
 		if (result->nrows != 1 || result->ncolumns != n)
 			elog(ERROR, "labels could not be converted");
 		for (int i = 0; i < n; i++)

@@ -69,7 +69,7 @@ read_variables(Preflight *pf)
 	for (int i = 0; i < (int) lengthof(variable_names); i++)
 		appendStringInfo(&sql, "%s'%s'", i > 0 ? ", " : "", variable_names[i]);
 	appendStringInfoChar(&sql, ')');
-	result = capstan_wire_query(pf->conn, sql.data);
+	result = capstan_wire_query(pf->conn, sql.data, WIRE_VALUE WIRE_NULLABLE);
 	pf->names = palloc0(sizeof(char *) * Max(result->nrows, 1));
 	pf->values = palloc0(sizeof(char *) * Max(result->nrows, 1));
 	for (int i = 0; i < result->nrows; i++)
@@ -210,7 +210,7 @@ check_replica(Preflight *pf)
 	const char *name = capstan_preflight_variable(pf, "log_replica_updates") != NULL ? "log_replica_updates" : "log_slave_updates";
 	unsigned int number = capstan_wire_try_query(pf->conn,
 												 pf->conn->version_num >= 80022 ? "SHOW REPLICA STATUS" : "SHOW SLAVE STATUS",
-												 &result, NULL);
+												 NULL, &result, NULL);
 	bool		on = capstan_preflight_variable_is_on(pf, name);
 
 	pf->replica_known = number == 0;
@@ -302,7 +302,7 @@ check_filters(Preflight *pf)
 	ListCell   *lc;
 
 	if (capstan_wire_try_query(pf->conn, pf->conn->version_num >= 80200 ? "SHOW BINARY LOG STATUS" : "SHOW MASTER STATUS",
-							   &result, NULL) != 0)
+							   WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, &result, NULL) != 0)
 	{
 		capstan_preflight_add(pf, "binlog_filters", CHECK_WARNING, pstrdup("not known: REPLICATION CLIENT is missing"),
 							  pstrdup("no binlog_do_db or binlog_ignore_db that leaves out a captured schema"),
@@ -311,7 +311,7 @@ check_filters(Preflight *pf)
 		return;
 	}
 	/* Columns: File, Position, Binlog_Do_DB, Binlog_Ignore_DB, ... */
-	if (result->nrows == 0 || result->ncolumns < 4)
+	if (result->nrows == 0)
 		return;
 	only = result->rows[0][2] != NULL ? result->rows[0][2] : "";
 	without = result->rows[0][3] != NULL ? result->rows[0][3] : "";
@@ -342,7 +342,7 @@ check_prepared_xa(Preflight *pf)
 {
 	SourceResult *result;
 
-	if (capstan_wire_try_query(pf->conn, "XA RECOVER CONVERT XID", &result, NULL) != 0)
+	if (capstan_wire_try_query(pf->conn, "XA RECOVER CONVERT XID", NULL, &result, NULL) != 0)
 		return;
 	capstan_preflight_add(pf, "prepared_xa", result->nrows == 0 ? CHECK_OK : CHECK_WARNING,
 						  psprintf("%d prepared XA transactions", result->nrows), pstrdup("none that is left behind"),

@@ -27,7 +27,7 @@ check_replication_slave(Preflight *pf)
 	SourceResult *result;
 	unsigned int number = capstan_wire_try_query(pf->conn,
 												 pf->conn->version_num >= 80022 ? "SHOW REPLICAS" : "SHOW SLAVE HOSTS",
-												 &result, &message);
+												 NULL, &result, &message);
 
 	capstan_preflight_add(pf, "privilege_replication_slave", number == 0 ? CHECK_OK : CHECK_ERROR,
 						  number == 0 ? pstrdup("granted") : message, pstrdup("REPLICATION SLAVE"),
@@ -52,7 +52,7 @@ schema_is_granted(Preflight *pf, const char *schema_name)
 	char	   *on_schema = psprintf(" ON %s.* TO ", capstan_wire_quote_identifier(schema_name));
 	bool		granted = false;
 
-	if (capstan_wire_try_query(pf->conn, "SHOW GRANTS", &result, NULL) != 0)
+	if (capstan_wire_try_query(pf->conn, "SHOW GRANTS", WIRE_VALUE, &result, NULL) != 0)
 		return false;
 	for (int i = 0; i < result->nrows; i++)
 	{
@@ -148,7 +148,7 @@ has_global_grant(Preflight *pf, const char *const *privileges, int n)
 {
 	SourceResult *result;
 
-	if (capstan_wire_try_query(pf->conn, "SHOW GRANTS", &result, NULL) != 0)
+	if (capstan_wire_try_query(pf->conn, "SHOW GRANTS", WIRE_VALUE, &result, NULL) != 0)
 		return false;
 	for (int i = 0; i < result->nrows; i++)
 	{

@@ -93,7 +93,7 @@ parse_patterns(SourceConn *conn, List *texts, bool lower_case)
 
 		pattern->text = lfirst(lc);
 		if (lower_case)
-			text = capstan_wire_query_value(conn, psprintf("SELECT LOWER(%s)", capstan_wire_quote_literal(text)));
+			text = capstan_wire_query_not_null(conn, psprintf("SELECT LOWER(%s)", capstan_wire_quote_literal(text)));
 		dot = strchr(text, '.');
 		if (dot == NULL || dot == text || dot[1] == '\0')
 			ereport(ERROR,
@@ -115,6 +115,7 @@ enum
 };
 
 #define TABLE_COLUMNS "TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH, TABLE_COMMENT"
+#define TABLE_EXPECTED WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE
 
 static SourceTableInfo *
 make_info(char **row)
@@ -133,7 +134,7 @@ make_info(char **row)
 }
 
 static void
-match_table(void *arg, char **row)
+match_table(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	ListState  *state = arg;
 	bool		is_view = row[TAB_TYPE] == NULL || strcmp(row[TAB_TYPE], "BASE TABLE") != 0;
@@ -169,7 +170,7 @@ capstan_wire_list_tables(SourceConn *conn, List *patterns, List **unmatched)
 									   "WHERE TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys') "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME",
 									   fold ? "LOWER(TABLE_SCHEMA), LOWER(TABLE_NAME)" : "TABLE_SCHEMA, TABLE_NAME"),
-							  match_table, &state);
+							  TABLE_EXPECTED WIRE_VALUE WIRE_VALUE, match_table, &state);
 	capstan_wire_fill_tables(conn, state.infos);
 
 	if (unmatched != NULL)
@@ -183,7 +184,7 @@ capstan_wire_list_tables(SourceConn *conn, List *patterns, List **unmatched)
 }
 
 static void
-keep_table(void *arg, char **row)
+keep_table(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	ListState  *state = arg;
 
@@ -199,7 +200,7 @@ capstan_wire_describe_table(SourceConn *conn, const char *schema_name, const cha
 							  psprintf("SELECT " TABLE_COLUMNS " FROM information_schema.TABLES "
 									   "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
 									   capstan_wire_quote_literal(schema_name), capstan_wire_quote_literal(table_name)),
-							  keep_table, &state);
+							  TABLE_EXPECTED, keep_table, &state);
 	if (state.infos == NIL)
 		return NULL;
 	capstan_wire_fill_tables(conn, state.infos);

@@ -78,10 +78,22 @@ typedef struct SourceResult
 extern void capstan_wire_exec(SourceConn *conn, const char *sql);
 /* 0, or MySQL's error number (text in *message if not NULL, palloc'd); connection failures are raised all the same. */
 extern unsigned int capstan_wire_try_exec(SourceConn *conn, const char *sql, char **message);
-extern SourceResult *capstan_wire_query(SourceConn *conn, const char *sql);
-extern unsigned int capstan_wire_try_query(SourceConn *conn, const char *sql, SourceResult **result, char **message);
+
+/*
+ * What a result must have, so that its rows can be looked at: for each column from the first one a letter, there may be more columns.  A
+ * column with a letter is text in utf-8.  Anything else that the source sends is an error, ERRCODE_PROTOCOL_VIOLATION.  NULL: nothing, the
+ * rows are only counted.
+ */
+#define WIRE_VALUE "v"			/* never NULL */
+#define WIRE_NULLABLE "n"
+#define WIRE_ANY "a"			/* not looked at */
+extern SourceResult *capstan_wire_query(SourceConn *conn, const char *sql, const char *expected);
+extern unsigned int capstan_wire_try_query(SourceConn *conn, const char *sql, const char *expected, SourceResult **result,
+										   char **message);
 /* First column of the first row; NULL if there is no row or it is NULL. */
 extern char *capstan_wire_query_value(SourceConn *conn, const char *sql);
+/* The one column of the one row, which must be there. */
+extern char *capstan_wire_query_not_null(SourceConn *conn, const char *sql);
 /* Warnings of the last statement. */
 extern unsigned int capstan_wire_warning_count(SourceConn *conn);
 

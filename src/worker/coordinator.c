@@ -376,7 +376,7 @@ capture(CopyRun *run, const RoundPlan *plan)
 	int64		hold_us;
 
 	take_lock(run, plan);
-	gtid_set = capstan_wire_query_value(run->lock->conn, "SELECT @@GLOBAL.gtid_executed");
+	gtid_set = capstan_wire_query_not_null(run->lock->conn, "SELECT @@GLOBAL.gtid_executed");
 	touch_in_lock = run->lock->held != TABLE_LOCK_WRITE;
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->touch_in_lock = touch_in_lock;

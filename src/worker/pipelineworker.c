@@ -214,13 +214,14 @@ check_cascades(PipelineRun *run, SourceConn *conn)
 {
 	SourceResult *result;
 
-	if (capstan_wire_try_query(conn, "SELECT @@GLOBAL.innodb_native_foreign_keys", &result, NULL) != 0 ||
+	if (capstan_wire_try_query(conn, "SELECT @@GLOBAL.innodb_native_foreign_keys", WIRE_NULLABLE, &result, NULL) != 0 ||
 		result->nrows == 0 || result->rows[0][0] == NULL || strcmp(result->rows[0][0], "0") == 0)
 		return;
 	result = capstan_wire_query(conn, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME "
 								"FROM information_schema.REFERENTIAL_CONSTRAINTS "
 								"WHERE DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') "
-								"OR UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')");
+								"OR UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')",
+								WIRE_VALUE WIRE_VALUE WIRE_VALUE);
 	for (int i = 0; i < result->nrows; i++)
 		if (capstan_stream_find_table(run, result->rows[i][0], result->rows[i][1]) != NULL)
 			ereport(ERROR,
@@ -235,12 +236,10 @@ check_cascades(PipelineRun *run, SourceConn *conn)
 static GtidSet *
 query_gtid_set(SourceConn *conn, const char *variable)
 {
-	char	   *text = capstan_wire_query_value(conn, psprintf("SELECT @@GLOBAL.%s", variable));
+	char	   *text = capstan_wire_query_not_null(conn, psprintf("SELECT @@GLOBAL.%s", variable));
 	CapstanError error;
 	GtidSet    *set;
 
-	if (text == NULL)
-		text = "";
 	set = capstan_gtidset_parse(text, strlen(text), &error);
 	if (set == NULL)
 		ereport(ERROR,
@@ -386,7 +385,7 @@ open_stream(PipelineRun *run)
 
 	check_source(conn);
 	check_cascades(run, conn);
-	run->fold_names = strcmp(capstan_wire_query_value(conn, "SELECT @@GLOBAL.lower_case_table_names"), "0") != 0;
+	run->fold_names = strcmp(capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.lower_case_table_names"), "0") != 0;
 	from = find_position(run, conn);
 	log_start(run, conn);
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);

@@ -223,7 +223,7 @@ wire_query(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = begin_lines(fcinfo);
 	SourceConn *conn = capstan_wire_connect(parse_options(PG_GETARG_TEXT_PP(0)), "test");
-	SourceResult *result = capstan_wire_query(conn, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	SourceResult *result = capstan_wire_query(conn, text_to_cstring(PG_GETARG_TEXT_PP(1)), NULL);
 
 	for (int i = 0; i < result->nrows; i++)
 	{
@@ -430,7 +430,7 @@ wire_literals(PG_FUNCTION_ARGS)
 																	from, name, literal, from, name, literal, from));
 		char	   *right = psprintf("%d 1 %d 1", n - 1 - i, n - 1 - i);
 		SourceResult *plan = capstan_wire_query(conn, psprintf("EXPLAIN FORMAT=TRADITIONAL SELECT %s %s FORCE INDEX (PRIMARY) WHERE %s > %s ORDER BY %s",
-															   name, from, name, literal, name));
+															   name, from, name, literal, name), NULL);
 
 		/* "type" is the fifth column. */
 		if (strcmp(counts, right) != 0 || (i < n - 1 && (plan->rows[0][4] == NULL || strcmp(plan->rows[0][4], "range") != 0)))

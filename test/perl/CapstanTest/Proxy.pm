@@ -8,6 +8,15 @@
 #     $proxy->refuse;                # ends all connections, accepts and closes new ones
 #     $proxy->pass;                  # all is well again; what was held back is sent
 #
+# or that lies:
+#
+#     my $proxy = CapstanTest::Proxy->start($my->host, $my->port, alter => sub { my ($how, $connection, $packet) = @_; ... });
+#     $proxy->alter('how');          # each packet that the server sends becomes what the sub returns for it
+#
+# The sub is called in the proxy's process, with a packet's payload, and returns any number of payloads; [payload, n] is one that is sent n
+# times. $connection is a hash for it to keep things in: {command} is the code of the client's last command, {query} its text, {packet}
+# the number of the packet in the answer, from 1; {command} is undefined until the client is let in.
+#
 # A marker must not be split over two reads, so keep it short; it is looked for in what the
 # server sends, which must be in clear.
 
@@ -23,7 +32,7 @@ use Socket qw(AF_UNIX SOCK_STREAM PF_UNSPEC);
 
 sub start
 {
-	my ($class, $host, $port) = @_;
+	my ($class, $host, $port, %opt) = @_;
 	my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 20, ReuseAddr => 1)
 	  or croak "proxy: $!";
 	socketpair(my $ours, my $theirs, AF_UNIX, SOCK_STREAM, PF_UNSPEC) or croak "proxy: $!";
@@ -33,7 +42,7 @@ sub start
 	$self->{pid} = CapstanTest::spawn_code(
 		sub {
 			close $ours;
-			_serve($listen, $theirs, $host, $port);
+			_serve($listen, $theirs, $host, $port, $opt{alter});
 		});
 	close $theirs;
 	close $listen;
@@ -46,6 +55,7 @@ sub stall { $_[0]->_tell('stall') }
 sub refuse { $_[0]->_tell('refuse') }
 sub flip { $_[0]->_tell('flip', $_[1]) }
 sub cut { $_[0]->_tell('cut', $_[1]) }
+sub alter { $_[0]->_tell('alter', $_[1]) }
 
 # Returns when the proxy has understood.
 sub _tell
@@ -57,9 +67,61 @@ sub _tell
 	sysread($control, my $answer, 1) == 1 or croak 'proxy: it is gone';
 }
 
+# Notes the commands that a client sends. Its first packet without a number is the first command.
+sub _note_commands
+{
+	my ($connection, $bytes) = @_;
+
+	$connection->{from_client} .= $bytes;
+	while (length $connection->{from_client} >= 4)
+	{
+		my $length = unpack('V', substr($connection->{from_client}, 0, 3) . "\0");
+		last if length $connection->{from_client} < 4 + $length;
+		my $number = ord(substr($connection->{from_client}, 3, 1));
+		my $packet = substr($connection->{from_client}, 4, $length);
+
+		substr($connection->{from_client}, 0, 4 + $length) = '';
+		next if $number != 0;
+		@$connection{qw(command query packet extra)} = (ord($packet), substr($packet, 1), 0, 0);
+	}
+}
+
+# The server's packets, altered.
+sub _alter
+{
+	my ($alter, $how, $connection, $bytes) = @_;
+	my $out = '';
+
+	$connection->{from_server} .= $bytes;
+	while (length $connection->{from_server} >= 4)
+	{
+		my $length = unpack('V', substr($connection->{from_server}, 0, 3) . "\0");
+		last if length $connection->{from_server} < 4 + $length;
+		my $number = ord(substr($connection->{from_server}, 3, 1));
+		my $packet = substr($connection->{from_server}, 4, $length);
+		my @packets;
+
+		substr($connection->{from_server}, 0, 4 + $length) = '';
+		$connection->{packet}++;
+		@packets = defined $how ? $alter->($how, $connection, $packet) : ($packet);
+		$number += $connection->{extra} // 0;
+		$connection->{extra} += @packets - 1;
+		for my $new (@packets)
+		{
+			my ($payload, $times) = ref $new ? @$new : ($new, 1);
+			for (1 .. $times)
+			{
+				$out .= substr(pack('V', length $payload), 0, 3) . chr($number++ & 255) . $payload;
+			}
+			$connection->{extra} += $times - 1;
+		}
+	}
+	return $out;
+}
+
 sub _serve
 {
-	my ($listen, $control, $host, $port) = @_;
+	my ($listen, $control, $host, $port, $alter) = @_;
 	my ($mode, $marker) = ('pass', '');
 	my %peer;
 	my $select = IO::Select->new($listen, $control);
@@ -101,8 +163,9 @@ sub _serve
 					close $client;
 					next;
 				}
-				$peer{$client} = { socket => $client, other => $server, from_server => 0 };
-				$peer{$server} = { socket => $server, other => $client, from_server => 1 };
+				my $connection = { from_client => '', from_server => '', packet => 0, extra => 0 };
+				$peer{$client} = { socket => $client, other => $server, from_server => 0, connection => $connection };
+				$peer{$server} = { socket => $server, other => $client, from_server => 1, connection => $connection };
 				$select->add($client, $server) if $mode ne 'stall';
 				next;
 			}
@@ -113,6 +176,14 @@ sub _serve
 			{
 				$end->($ready, $other);
 				next;
+			}
+			if ($alter && $end_of->{from_server})
+			{
+				$bytes = _alter($alter, $mode eq 'alter' ? $marker : undef, $end_of->{connection}, $bytes);
+			}
+			elsif ($alter)
+			{
+				_note_commands($end_of->{connection}, $bytes);
 			}
 			my $at = $end_of->{from_server} && defined $marker && $marker ne '' ? index($bytes, $marker) : -1;
 			if ($at >= 0 && $mode eq 'flip')
