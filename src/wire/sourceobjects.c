@@ -87,7 +87,7 @@ text_or_null(const char *text)
 }
 
 static void
-add_table_comment(void *arg, char **row)
+add_table_comment(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	SourceTableInfo *info = find_table(arg, row[0], row[1]);
 
@@ -101,7 +101,7 @@ enum
 };
 
 static void
-add_column_object(void *arg, char **row)
+add_column_object(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	SourceTableInfo *info = find_table(arg, row[COLUMN_SCHEMA], row[COLUMN_TABLE]);
 	const char *extra = row[COLUMN_EXTRA] != NULL ? row[COLUMN_EXTRA] : "";
@@ -132,7 +132,7 @@ enum
 
 /* One row for each column of each index, in order. */
 static void
-add_index_part(void *arg, char **row)
+add_index_part(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	SourceTableInfo *info = find_table(arg, row[INDEX_SCHEMA], row[INDEX_TABLE]);
 	SourceObjects *objects;
@@ -168,7 +168,7 @@ enum
 };
 
 static void
-add_check(void *arg, char **row)
+add_check(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	SourceTableInfo *info = find_table(arg, row[CHECK_SCHEMA], row[CHECK_TABLE]);
 	SourceCheck *check;
@@ -190,7 +190,7 @@ enum
 
 /* One row for each column of each foreign key, in order. */
 static void
-add_foreign_key_part(void *arg, char **row)
+add_foreign_key_part(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 {
 	SourceTableInfo *info = find_table(arg, row[KEY_SCHEMA], row[KEY_TABLE]);
 	SourceObjects *objects;
@@ -224,19 +224,21 @@ read_columns_and_indexes(SourceConn *conn, ObjectReader *reader, const char *con
 	capstan_wire_for_each_row(conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES "
 									   "WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT <> '' AND %s", condition),
-							  add_table_comment, reader);
+							  WIRE_VALUE WIRE_VALUE WIRE_NULLABLE, add_table_comment, reader);
 	capstan_wire_for_each_row(conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_DEFAULT, EXTRA, "
 									   "GENERATION_EXPRESSION, COLUMN_COMMENT FROM information_schema.COLUMNS "
 									   "WHERE (COLUMN_DEFAULT IS NOT NULL OR EXTRA <> '' OR COLUMN_COMMENT <> '') AND %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", condition),
-							  add_column_object, reader);
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE
+							  WIRE_NULLABLE, add_column_object, reader);
 	capstan_wire_for_each_row(conn,
 							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, COLLATION, "
 									   "SUB_PART, INDEX_TYPE, IS_VISIBLE, %s FROM information_schema.STATISTICS "
 									   "WHERE %s ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX",
 									   capstan_wire_server_version_num(conn) >= VERSION_WITH_EXPRESSIONS ? "EXPRESSION" : "NULL", condition),
-							  add_index_part, reader);
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE
+							  WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE, add_index_part, reader);
 }
 
 static void
@@ -249,7 +251,7 @@ read_constraints(SourceConn *conn, ObjectReader *reader, const char *condition)
 										   "ON c.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND c.CONSTRAINT_NAME = t.CONSTRAINT_NAME "
 										   "WHERE t.CONSTRAINT_TYPE = 'CHECK' AND %s "
 										   "ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME, c.CONSTRAINT_NAME", condition),
-								  add_check, reader);
+								  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, add_check, reader);
 	capstan_wire_for_each_row(conn,
 							  psprintf("SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, t.COLUMN_NAME, t.REFERENCED_TABLE_SCHEMA, "
 									   "t.REFERENCED_TABLE_NAME, t.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE "
@@ -258,7 +260,8 @@ read_constraints(SourceConn *conn, ObjectReader *reader, const char *condition)
 									   "AND r.TABLE_NAME = t.TABLE_NAME "
 									   "WHERE t.REFERENCED_TABLE_NAME IS NOT NULL AND %s "
 									   "ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, t.ORDINAL_POSITION", condition),
-							  add_foreign_key_part, reader);
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE
+							  WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, add_foreign_key_part, reader);
 }
 
 void
