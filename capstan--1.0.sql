@@ -186,6 +186,7 @@ CREATE TABLE capstan.pipeline_table (
     UNIQUE (pipeline_id, source_schema, source_table),
     UNIQUE (target)
 ) WITH (fillfactor = 50);
+CREATE INDEX pipeline_table_uncopied ON capstan.pipeline_table (pipeline_id) WHERE state <> 'streaming';
 COMMENT ON TABLE capstan.pipeline_table IS 'captured tables of each pipeline: target, key, copy state, counters';
 COMMENT ON COLUMN capstan.pipeline_table.definition IS 'what the source table looked like when it was captured; compared with every table map of the stream';
 COMMENT ON COLUMN capstan.pipeline_table.defaults IS 'what row images without a column imply for it (binlog_row_image = MINIMAL); noted at the first start';
@@ -229,6 +230,7 @@ CREATE TABLE capstan.copied_range (
     rows                bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (table_id, generation, seq)
 );
+CREATE INDEX copied_range_round ON capstan.copied_range (round);
 COMMENT ON TABLE capstan.copied_range IS 'key ranges (low exclusive, high inclusive, NULL without bound) of each table: planned, and with gtid_set copied';
 COMMENT ON COLUMN capstan.copied_range.gtid_set IS 'the source transactions its rows contain; NULL while the range is only planned';
 

@@ -170,6 +170,7 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 	if (!before_passes && !after_passes)
 		return;
 
+	apply_need_plans(table);
 	capstan_apply_enter_owner(table, &owner);
 	if (table->map->nkey == 0)
 		apply_keyless_change(table, change);

@@ -23,6 +23,8 @@ extern void apply_append_key_equals(StringInfo sql, const ColumnMap *column, Rel
 extern SPIPlanPtr apply_keep_plan(const char *sql, int nargs, Oid *types);
 /* All mapped columns of the row with the key that was set, locked: prepared when it is first needed. */
 extern SPIPlanPtr apply_lock_plan(ApplyTable *table);
+/* Makes the table's plans if it has none; a copy in batches needs none. */
+extern void apply_need_plans(ApplyTable *table);
 extern void apply_drop_partial_plans(ApplyTable *table);
 extern void apply_drop_keyless_plans(ApplyTable *table);
 /* A change of a table without a key, full images.  As the table's owner. */

@@ -114,6 +114,8 @@ capstan_range_writer_begin(ApplyTable *table, bool may_exist)
 		writer->command = GetCurrentCommandId(true);
 		writer->slots = palloc0(sizeof(TupleTableSlot *) * BATCH_ROWS);
 	}
+	else
+		apply_need_plans(table);
 	return writer;
 }
 

@@ -226,6 +226,18 @@ apply_lock_plan(ApplyTable *table)
 	return table->lock;
 }
 
+void
+apply_need_plans(ApplyTable *table)
+{
+	Relation	relation;
+
+	if (table->insert != NULL)
+		return;
+	relation = relation_open(table->map->relid, NoLock);
+	make_plans(table, relation);
+	relation_close(relation, NoLock);
+}
+
 static void
 drop_plan(SPIPlanPtr *plan)
 {
@@ -261,7 +273,6 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	apply_drop_keyless_plans(table);
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
-	make_plans(table, relation);
 
 	caller = MemoryContextSwitchTo(table->map->context);
 	table->values = palloc(sizeof(Datum) * table->map->natts);

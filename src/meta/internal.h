@@ -9,7 +9,7 @@
 #include "access/tupdesc.h"
 #include "nodes/pg_list.h"
 
-/* Runs one statement; `expected` is the SPI_OK_ code it must give. */
+/* Runs one statement, whose plan is kept; `expected` is the SPI_OK_ code it must give. */
 extern void meta_execute(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls, int expected);
 /* A text Datum, or 0 and 'n' in *null. */
 extern Datum meta_text_or_null(const char *text, char *null);

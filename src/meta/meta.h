@@ -62,9 +62,17 @@ typedef struct PipelineTable
 	int			generation;
 	int64		rows_estimate;
 	int64		bytes_estimate;
+	bool		has_ranges;		/* of the uncopied ones only: planned or copied otherwise than as a whole */
 } PipelineTable;
 
 extern List *capstan_meta_tables(int64 pipeline_id);	/* by id */
+/* Up to `most` of those that are not copied, the small ones (by the source's estimate) first. */
+extern List *capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int most);
+/* One of them; NULL: it is copied, or gone. */
+extern PipelineTable *capstan_meta_uncopied_table(int64 table_id);
+/* Those with planned ranges of a round for one worker, by id. */
+extern List *capstan_meta_tables_of_worker(int64 pipeline_id, int64 round, int worker);
+extern void capstan_meta_set_rows_estimate(int64 table_id, int64 rows);
 
 extern void capstan_meta_set_defaults(int64 table_id, bytea *defaults);
 
@@ -149,7 +157,8 @@ extern char *capstan_meta_load_round(int64 pipeline_id, int64 round);
 extern int64 capstan_meta_last_round(int64 pipeline_id);
 /* Ranges of a table's current generation by seq. */
 extern List *capstan_meta_ranges(int64 table_id, int generation);
-extern void capstan_meta_plan_range(const CopyRange *range, int64 round);
+/* Ranges (List of CopyRange) planned for a round; their tables are 'copying' from now on. */
+extern void capstan_meta_plan_ranges(List *ranges, int64 round);
 /* Planned ranges of a round for one worker, by table and seq. */
 extern List *capstan_meta_ranges_of_round(int64 pipeline_id, int64 round, int worker);
 /* The range is copied: gtid_set and rows are set, rows_copied of the table counted up. */
@@ -160,6 +169,8 @@ extern void capstan_meta_set_table_state(int64 table_id, const char *state);
 
 /* Ids (int64 *) of the tables with ranges in a round. */
 extern List *capstan_meta_tables_of_round(int64 pipeline_id, int64 round);
+/* Tables that were copied as a whole in a round become 'streaming'; returns their ids (int64 *). */
+extern List *capstan_meta_settle_whole_tables(int64 pipeline_id, int64 round);
 
 /* What a lock on source tables cost; hold_us 0: it was not had. */
 typedef struct LockFigures
@@ -170,7 +181,7 @@ typedef struct LockFigures
 	int64		hold_us;
 } LockFigures;
 
-/* For all tables of a round. */
-extern void capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const LockFigures *figures);
+/* For all tables of a round; those left out were tried, and not held. */
+extern void capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const int64 *left_out, int nleft_out, const LockFigures *figures);
 
 #endif

@@ -166,15 +166,13 @@ capstan_meta_ranges_of_round(int64 pipeline_id, int64 round, int worker)
 					   "ORDER BY r.table_id, r.seq", 3, types, values);
 }
 
-void
-capstan_meta_plan_range(const CopyRange *range, int64 round)
+static void
+plan_range(const CopyRange *range, int64 round)
 {
-	MetaIdentity identity;
 	Oid			types[7] = {INT8OID, INT4OID, INT8OID, BYTEAARRAYOID, BYTEAARRAYOID, INT8OID, INT4OID};
 	Datum		values[7];
 	char		nulls[7] = {' ', ' ', ' ', ' ', ' ', ' ', ' '};
 
-	capstan_meta_enter(&identity);
 	values[0] = Int64GetDatum(range->table_id);
 	values[1] = Int32GetDatum(range->generation);
 	values[2] = Int64GetDatum(range->seq);
@@ -186,6 +184,26 @@ capstan_meta_plan_range(const CopyRange *range, int64 round)
 				 "VALUES ($1, $2, $3, $4, $5, $6, $7) "
 				 "ON CONFLICT (table_id, generation, seq) DO UPDATE SET round = EXCLUDED.round, worker = EXCLUDED.worker",
 				 7, types, values, nulls, SPI_OK_INSERT);
+}
+
+void
+capstan_meta_plan_ranges(List *ranges, int64 round)
+{
+	MetaIdentity identity;
+	Oid			types[1] = {INT8ARRAYOID};
+	Datum		values[1];
+	Datum	   *ids = palloc(sizeof(Datum) * list_length(ranges));
+	ListCell   *cell;
+
+	capstan_meta_enter(&identity);
+	foreach(cell, ranges)
+	{
+		plan_range(lfirst(cell), round);
+		ids[foreach_current_index(cell)] = Int64GetDatum(((CopyRange *) lfirst(cell))->table_id);
+	}
+	values[0] = PointerGetDatum(construct_array(ids, list_length(ranges), INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	meta_execute("UPDATE capstan.pipeline_table SET state = 'copying', copy_started_at = pg_catalog.clock_timestamp() "
+				 "WHERE id = ANY ($1) AND state <> 'copying'", 1, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }
 
@@ -249,8 +267,9 @@ capstan_meta_merge_ranges(int64 table_id, int generation)
 	capstan_meta_leave(&identity);
 }
 
-List *
-capstan_meta_tables_of_round(int64 pipeline_id, int64 round)
+/* The ids that a statement returns, as int64 *. */
+static List *
+load_ids(const char *sql, int64 pipeline_id, int64 round, int expected)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MetaIdentity identity;
@@ -259,9 +278,7 @@ capstan_meta_tables_of_round(int64 pipeline_id, int64 round)
 	List	   *ids = NIL;
 
 	capstan_meta_enter(&identity);
-	meta_execute("SELECT DISTINCT t.id FROM capstan.pipeline_table t JOIN capstan.copied_range r "
-				 "ON r.table_id = t.id AND r.generation = t.generation WHERE t.pipeline_id = $1 AND r.round = $2",
-				 2, types, values, NULL, SPI_OK_SELECT);
+	meta_execute(sql, 2, types, values, NULL, expected);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		int64	   *id = MemoryContextAlloc(caller, sizeof(int64));
@@ -276,12 +293,31 @@ capstan_meta_tables_of_round(int64 pipeline_id, int64 round)
 	return ids;
 }
 
+List *
+capstan_meta_tables_of_round(int64 pipeline_id, int64 round)
+{
+	return load_ids("SELECT DISTINCT t.id FROM capstan.pipeline_table t JOIN capstan.copied_range r "
+					"ON r.table_id = t.id AND r.generation = t.generation WHERE t.pipeline_id = $1 AND r.round = $2",
+					pipeline_id, round, SPI_OK_SELECT);
+}
+
+List *
+capstan_meta_settle_whole_tables(int64 pipeline_id, int64 round)
+{
+	return load_ids("UPDATE capstan.pipeline_table t SET state = 'streaming', copy_finished_at = pg_catalog.clock_timestamp() "
+					"FROM capstan.copied_range r WHERE r.table_id = t.id AND r.generation = t.generation "
+					"AND t.pipeline_id = $1 AND r.round = $2 AND t.state = 'copying' "
+					"AND r.low IS NULL AND r.high IS NULL AND r.gtid_set IS NOT NULL RETURNING t.id",
+					pipeline_id, round, SPI_OK_UPDATE_RETURNING);
+}
+
 void
-capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const LockFigures *figures)
+capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const int64 *left_out, int nleft_out, const LockFigures *figures)
 {
 	MetaIdentity identity;
-	Oid			types[6] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
-	Datum		values[6] = {
+	Datum	   *ids = palloc(sizeof(Datum) * Max(nleft_out, 1));
+	Oid			types[7] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8ARRAYOID};
+	Datum		values[7] = {
 		Int64GetDatum(pipeline_id),
 		Int64GetDatum(round),
 		Int64GetDatum(figures->tries),
@@ -290,15 +326,19 @@ capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const LockFigures 
 		Int64GetDatum(figures->hold_us)
 	};
 
+	for (int i = 0; i < nleft_out; i++)
+		ids[i] = Int64GetDatum(left_out[i]);
+	values[6] = PointerGetDatum(construct_array(ids, nleft_out, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	capstan_meta_enter(&identity);
-	meta_execute("UPDATE capstan.pipeline_table t SET "
-				 "lock_count = lock_count + CASE WHEN $6 > 0 THEN 1 ELSE 0 END, lock_tries = lock_tries + $3, "
+	meta_execute("UPDATE capstan.pipeline_table t SET lock_tries = lock_tries + $3, "
 				 "lock_wait_worst_us = GREATEST(lock_wait_worst_us, $4), "
 				 "lock_wait_total_us = lock_wait_total_us + $5, "
-				 "lock_hold_worst_us = GREATEST(lock_hold_worst_us, $6), "
-				 "lock_hold_total_us = lock_hold_total_us + $6 "
-				 "WHERE pipeline_id = $1 AND EXISTS (SELECT 1 FROM capstan.copied_range r "
-				 "WHERE r.table_id = t.id AND r.generation = t.generation AND r.round = $2)",
-				 6, types, values, NULL, SPI_OK_UPDATE);
+				 "lock_count = lock_count + CASE WHEN h.us > 0 THEN 1 ELSE 0 END, "
+				 "lock_hold_worst_us = GREATEST(lock_hold_worst_us, h.us), "
+				 "lock_hold_total_us = lock_hold_total_us + h.us "
+				 "FROM (SELECT r.table_id, CASE WHEN r.table_id = ANY ($7) THEN 0 ELSE $6 END AS us "
+				 "FROM capstan.copied_range r WHERE r.round = $2 GROUP BY r.table_id) h "
+				 "WHERE t.pipeline_id = $1 AND t.id = h.table_id",
+				 7, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }

@@ -41,25 +41,32 @@ capstan_readview_open(SourceConn *conn)
 }
 
 bool
-capstan_readview_touch(SourceConn *conn, const char *quoted_name, bool locked)
+capstan_readview_touch(SourceConn *conn, List *quoted_names, bool locked)
 {
 	SourceResult *result;
+	StringInfoData names;
+	ListCell   *cell;
 	char	   *message;
 	unsigned int code;
+
+	Assert(locked || list_length(quoted_names) == 1);
+	initStringInfo(&names);
+	foreach(cell, quoted_names)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", (char *) lfirst(cell));
 
 	/*
 	 * Under the lock nothing can have changed since the view was opened, and no row need be read.  Without it only reading a
 	 * row (or finding none) makes the server compare the table with the view: LIMIT 0 never raises 1412.
 	 */
 	code = capstan_wire_try_query(conn, psprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */ 1 FROM %s LIMIT %d",
-												 TOUCH_BOUND_MS, quoted_name, locked ? 0 : 1), NULL, &result, &message);
+												 TOUCH_BOUND_MS, names.data, locked ? 0 : 1), NULL, &result, &message);
 	if (code == 0)
 		return true;
 	if (code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT &&
 		code != MYSQL_LOCK_WAIT_TIMEOUT && code != MYSQL_LOCK_DEADLOCK)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
-				 errmsg("table %s cannot be read from the source: %s", quoted_name, message)));
+				 errmsg("table %s cannot be read from the source: %s", names.data, message)));
 	return false;
 }
 

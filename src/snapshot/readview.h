@@ -16,11 +16,11 @@
 extern void capstan_readview_open(SourceConn *conn);
 
 /*
- * Reads next to nothing from the table, which pins its metadata: no DDL can slip in any more.  locked: a lock of ours still keeps changes
- * out.  False when the table was changed since the view was opened (error 1412), or its metadata is not to be had within a
- * moment: the view is of no use, try again.
+ * Reads next to nothing from the tables (quoted names; at most 61, MySQL's limit for a join), which pins their metadata: no DDL can slip in any
+ * more.  locked: a lock of ours still keeps changes out; without it there is but one table.  False when a table was changed since the
+ * view was opened (error 1412), or its metadata is not to be had within a moment: the view is of no use, try again.
  */
-extern bool capstan_readview_touch(SourceConn *conn, const char *quoted_name, bool locked);
+extern bool capstan_readview_touch(SourceConn *conn, List *quoted_names, bool locked);
 
 /* COMMIT; releases view and metadata locks. */
 extern void capstan_readview_close(SourceConn *conn);

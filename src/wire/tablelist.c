@@ -191,6 +191,27 @@ keep_table(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 	state->infos = lappend(state->infos, make_info(row));
 }
 
+List *
+capstan_wire_describe_tables(SourceConn *conn, List *names)
+{
+	List	   *infos = NIL;
+	ListCell   *cell;
+
+	foreach(cell, names)
+	{
+		SourceTableInfo *info = palloc0(sizeof(SourceTableInfo));
+
+		info->table.schema_name = linitial((List *) lfirst(cell));
+		info->table.table_name = lsecond((List *) lfirst(cell));
+		infos = lappend(infos, info);
+	}
+	capstan_wire_fill_tables(conn, infos);
+	foreach(cell, infos)
+		if (((SourceTableInfo *) lfirst(cell))->table.ncolumns == 0)
+			lfirst(cell) = NULL;
+	return infos;
+}
+
 SourceTableInfo *
 capstan_wire_describe_table(SourceConn *conn, const char *schema_name, const char *table_name)
 {

@@ -142,7 +142,12 @@ typedef struct SourceTableInfo
 extern List *capstan_wire_list_tables(SourceConn *conn, List *patterns, List **unmatched);
 /* Does one pattern (utf-8) mean this table?  Names and pattern are compared as they are. */
 extern bool capstan_wire_pattern_matches(const char *pattern, const char *schema_name, const char *table_name);
-/* One table as it is now, or NULL if it does not exist. */
+/*
+ * Columns, keys, cascades of tables as they are now, by a fixed number of queries.  names: List of (schema, table) Lists of char *, used in
+ * the result, a List of SourceTableInfo in the same order; NULL in the place of a table that does not exist.
+ */
+extern List *capstan_wire_describe_tables(SourceConn *conn, List *names);
+/* One table, and all that is known of it. */
 extern SourceTableInfo *capstan_wire_describe_table(SourceConn *conn, const char *schema_name, const char *table_name);
 
 /*

@@ -107,11 +107,10 @@ decode_bound(const SourceTable *source, bytea **encoded)
 	return values;
 }
 
-/* The table as the source has it now must be the one that was captured. */
-SourceTable *
-capstan_copy_describe(CopyRun *run, const PipelineTable *info)
+/* The table as the source has it now (NULL: gone) must be the one that was captured. */
+static SourceTable *
+check_described(const PipelineTable *info, SourceTableInfo *described)
 {
-	SourceTableInfo *described = capstan_wire_describe_table(run->conn, info->source_schema, info->source_table);
 	StrBuf		signature;
 
 	if (described == NULL)
@@ -127,18 +126,35 @@ capstan_copy_describe(CopyRun *run, const PipelineTable *info)
 				 errmsg("source table %s.%s is not what it was when it was captured", info->source_schema, info->source_table),
 				 errdetail("Captured: %s. Now: %s.", info->definition, signature.data),
 				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
+	capstan_strbuf_free(&signature);
 	return &described->table;
 }
 
-static PipelineTable *
-find_info(List *tables, int64 id)
+SourceTable *
+capstan_copy_describe(CopyRun *run, const PipelineTable *info)
 {
+	return check_described(info, capstan_wire_describe_table(run->conn, info->source_schema, info->source_table));
+}
+
+/* The same for all tables of this worker in the round; many: in a round of many tables. */
+static List *
+describe_tables(CopyRun *run, List *tables, bool many)
+{
+	List	   *sources = NIL;
 	ListCell   *cell;
 
+	if (list_length(tables) == 1 && run->described_table == ((PipelineTable *) linitial(tables))->id)
+		return list_make1(run->described);
 	foreach(cell, tables)
-		if (((PipelineTable *) lfirst(cell))->id == id)
-			return lfirst(cell);
-	elog(ERROR, "no table " INT64_FORMAT " in the pipeline", id);
+	{
+		PipelineTable *info = lfirst(cell);
+		SourceTableInfo *source;
+
+		if (!many || !capstan_window_find(run, info->id, &source))
+			source = capstan_wire_describe_table(run->conn, info->source_schema, info->source_table);
+		sources = lappend(sources, check_described(info, source));
+	}
+	return sources;
 }
 
 /* Jobs of the last round are freed with their tables' plans. */
@@ -167,14 +183,21 @@ capstan_copy_prepare(CopyRun *run)
 {
 	List	   *ranges;
 	List	   *tables;
+	List	   *sources;
 	ListCell   *cell;
 	RangeJob   *last = NULL;
+	int			ntables = 0;
+	bool		many;
 
 	forget_jobs(run);
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	many = run->slot->many;
+	LWLockRelease(Capstan->lock);
 	capstan_copy_begin_catalog(run);
 	ranges = capstan_meta_ranges_of_round(run->pipeline->id, run->round, run->index);
-	tables = ranges == NIL ? NIL : capstan_meta_tables(run->pipeline->id);
+	tables = ranges == NIL ? NIL : capstan_meta_tables_of_worker(run->pipeline->id, run->round, run->index);
 	capstan_copy_commit_catalog(run);
+	sources = describe_tables(run, tables, many);
 
 	/* by table and seq, so that jobs of one table follow each other */
 	foreach(cell, ranges)
@@ -190,9 +213,11 @@ capstan_copy_prepare(CopyRun *run)
 		}
 		else
 		{
-			PipelineTable *info = find_info(tables, job->range->table_id);
+			PipelineTable *info = list_nth(tables, ntables);
 
-			job->source = run->described_table == info->id ? run->described : capstan_copy_describe(run, info);
+			job->source = list_nth(sources, ntables++);
+			if (info->id != job->range->table_id)
+				elog(ERROR, "ranges and tables of a round do not match");
 			job->table = capstan_apply_table_create(info, run->pipeline->owner, run->pipeline->policies, run->round_context);
 			job->quoted_name = capstan_quoted_table(info->source_schema, info->source_table);
 		}
@@ -207,6 +232,10 @@ capstan_copy_prepare(CopyRun *run)
 CopyWorkerStep
 capstan_copy_open_view(CopyRun *run, bool touch)
 {
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	run->nleft_out = run->slot->nleft_out;
+	memcpy(run->left_out, run->slot->left_out, sizeof(int64) * run->nleft_out);
+	LWLockRelease(Capstan->lock);
 	if (run->jobs == NIL)
 		return touch ? COPY_TOUCHED : COPY_VIEW_OPEN;
 	capstan_readview_open(run->conn);
@@ -214,25 +243,35 @@ capstan_copy_open_view(CopyRun *run, bool touch)
 	return touch ? capstan_copy_touch(run, true) : COPY_VIEW_OPEN;
 }
 
+static bool
+is_left_out(const CopyRun *run, const RangeJob *job)
+{
+	for (int i = 0; i < run->nleft_out; i++)
+		if (run->left_out[i] == job->range->table_id)
+			return true;
+	return false;
+}
+
 CopyWorkerStep
 capstan_copy_touch(CopyRun *run, bool locked)
 {
 	ListCell   *cell;
 	ApplyTable *last = NULL;
+	List	   *names = NIL;
 
 	foreach(cell, run->jobs)
 	{
 		RangeJob   *job = lfirst(cell);
 
-		if (job->table == last)
-			continue;
-		if (!capstan_readview_touch(run->conn, job->quoted_name, locked))
-			return COPY_VIEW_FAILED;
-		/* a change that slipped in between unlock and touch and left the rows alone (RENAME COLUMN) is in no error */
-		if (!locked)
-			(void) capstan_copy_describe(run, job->table->info);
+		if (job->table != last && !is_left_out(run, job))
+			names = lappend(names, job->quoted_name);
 		last = job->table;
 	}
+	if (names != NIL && !capstan_readview_touch(run->conn, names, locked))
+		return COPY_VIEW_FAILED;
+	/* a change that slipped in between unlock and touch and left the rows alone (RENAME COLUMN) is in no error */
+	if (names != NIL && !locked)
+		(void) capstan_copy_describe(run, last->info);
 	return COPY_TOUCHED;
 }
 
@@ -303,8 +342,11 @@ capstan_copy_ranges(CopyRun *run)
 	pgstat_report_activity(STATE_RUNNING, "copying");
 	foreach(cell, run->jobs)
 	{
-		MemoryContext context = AllocSetContextCreate(run->round_context, "capstan range", ALLOCSET_DEFAULT_SIZES);
+		MemoryContext context;
 
+		if (is_left_out(run, lfirst(cell)))
+			continue;
+		context = AllocSetContextCreate(run->round_context, "capstan range", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(context);
 		run->copied_rows += copy_range(run, lfirst(cell));
 		MemoryContextSwitchTo(run->round_context);
@@ -437,6 +479,7 @@ run_copy_worker(void)
 	run->run_context = context;
 	run->round_context = AllocSetContextCreate(context, "capstan round", ALLOCSET_DEFAULT_SIZES);
 	run->slot = MySlot;
+	run->window = capstan_window_create(context);
 	run->index = MyArgs.copy_index;
 
 	StartTransactionCommand();

@@ -3,16 +3,25 @@
  *		What the files of the copy workers share.
  *
  *	 copyworker.c		every copy worker: start, views, writing ranges
- *	 coordinator.c		copy worker 0 besides: plans rounds, takes the lock, reads G
+ *	 coordinator.c		copy worker 0 besides: takes the lock, reads G, moves the round on
+ *	 roundplan.c		what the next round copies
+ *	 tablewindow.c		small tables and their descriptions, many at once
  */
 #ifndef CAPSTAN_COPYWORKER_H
 #define CAPSTAN_COPYWORKER_H
 
 #include "apply/apply.h"
 #include "meta/meta.h"
+#include "snapshot/lockbatch.h"
 #include "snapshot/tablelock.h"
 #include "wire/wire.h"
 #include "worker/internal.h"
+
+/* A table is small up to here; the bytes are the source's estimate.  Never more rows than one range may have. */
+#define CAPSTAN_SMALL_TABLE_ROWS Min(1000, capstan_max_range_rows)
+#define CAPSTAN_SMALL_TABLE_BYTES (1024 * 1024)
+
+typedef struct TableWindow TableWindow;
 
 /* One range of this worker in the current round. */
 typedef struct RangeJob
@@ -39,6 +48,9 @@ typedef struct CopyRun
 	int			attempt;
 	List	   *jobs;			/* of RangeJob */
 	bool		view_open;
+	TableWindow *window;
+	int			nleft_out;		/* tables of the round that this attempt leaves out: not locked */
+	int64		left_out[CAPSTAN_ROUND_TABLES];
 	char	   *gtid_set;		/* G, from the phase COPY on */
 
 	/* of the last round copied by this worker */
@@ -52,6 +64,10 @@ typedef struct CopyRun
 	SourceTable *described;
 	int64		planned_table;	/* the table that rounds are on; 0: none */
 	int64		range_rows;		/* rows a range of it should have */
+	bool		no_small_tables;	/* that are not copied, any more */
+	LockBatch  *batch;
+	int64		batch_wait_us;	/* of its last acquire */
+	List	   *alone;			/* ids (int64 *) of small tables that could not be locked with others: one by one, after those */
 } CopyRun;
 
 /* copyworker.c: the steps of a round that every copy worker takes */
@@ -70,5 +86,31 @@ extern void capstan_copy_check_identity(CopyRun *run, SourceConn *conn);
 
 /* coordinator.c */
 extern void capstan_coordinator_main(CopyRun *run);
+
+/* A round: ranges of one table, or several tables of one range each. */
+typedef struct RoundPlan
+{
+	List	   *ranges;			/* of CopyRange */
+	int			ntables;		/* at most CAPSTAN_ROUND_TABLES */
+	PipelineTable **tables;
+	char	  **names;			/* quoted, for the lock */
+	int			nlarge;			/* tables that turned out not to be small: remembered with the plan */
+	int64		large[CAPSTAN_ROUND_TABLES];
+} RoundPlan;
+
+/* tablewindow.c */
+extern TableWindow *capstan_window_create(MemoryContext parent);
+/* The next small tables that are not planned yet, up to `most`; returns how many.  Outside of a transaction.  They live until the next call. */
+extern int	capstan_window_next(CopyRun *run, PipelineTable **tables, int most);
+/* What the source said of a table of a round of many (NULL: it is gone); false: it is in no window. */
+extern bool capstan_window_find(CopyRun *run, int64 table_id, SourceTableInfo **source);
+
+/* roundplan.c: plans the next round and stores it, run->round; false when nothing is left to copy */
+extern bool capstan_roundplan_next(CopyRun *run, RoundPlan *plan);
+/* The table is not planned with others any more. */
+extern void capstan_roundplan_put_alone(CopyRun *run, int64 table_id);
+extern bool capstan_roundplan_is_alone(const CopyRun *run, int64 table_id);
+/* After a round: so many rows that copying a range takes capstan.range_time. */
+extern void capstan_roundplan_learn(CopyRun *run);
 
 #endif

@@ -98,6 +98,28 @@ settle_table(ApplyTable *table)
 		capstan_apply_set_ranges(table, ranges);
 }
 
+/* run->tables are by id. */
+static ApplyTable *
+find_table(PipelineRun *run, int64 id)
+{
+	int			low = 0;
+	int			high = list_length(run->tables);
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+		ApplyTable *table = list_nth(run->tables, middle);
+
+		if (table->info->id == id)
+			return table;
+		if (table->info->id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	elog(ERROR, "no table " INT64_FORMAT " in the pipeline", id);
+}
+
 /* Are there still tables to be copied? */
 static void
 note_progress(PipelineRun *run)
@@ -307,19 +329,13 @@ copy_round(PipelineRun *run)
 	}
 
 	begin_catalog(run);
-	ids = capstan_meta_tables_of_round(run->pipeline->id, run->round);
+	ids = capstan_meta_settle_whole_tables(run->pipeline->id, run->round);
 	foreach(cell, ids)
-	{
-		ListCell   *other;
-
-		foreach(other, run->tables)
-		{
-			ApplyTable *table = lfirst(other);
-
-			if (table->info->id == *(int64 *) lfirst(cell))
-				settle_table(table);
-		}
-	}
+		find_table(run, *(int64 *) lfirst(cell))->copied = true;
+	/* a round of many tables copies each as a whole; what was left out of it has nothing to settle */
+	ids = capstan_meta_tables_of_round(run->pipeline->id, run->round);
+	if (list_length(ids) == 1 && !find_table(run, *(int64 *) linitial(ids))->copied)
+		settle_table(find_table(run, *(int64 *) linitial(ids)));
 	commit_catalog(run);
 	note_progress(run);
 	set_phase(run, ROUND_FINISHED);

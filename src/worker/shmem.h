@@ -15,6 +15,8 @@
 #include "storage/lwlock.h"
 
 #define CAPSTAN_MAX_COPY_WORKERS 16
+/* Tables that one snapshot round copies at most; so many connections of the source lock them. */
+#define CAPSTAN_ROUND_TABLES 32
 
 /* Ordered: from WORKER_CONNECTING on a process is there. */
 typedef enum WorkerState
@@ -93,7 +95,10 @@ typedef struct PipelineSlot
 	RoundPhase	phase;
 	int64		round;
 	int			attempt;		/* at the round's lock; a new one asks for new views */
+	bool		many;			/* a round of many small tables */
 	bool		touch_in_lock;	/* in OPEN_VIEWS, touch the tables too */
+	int			nleft_out;		/* tables of the round that this attempt leaves out */
+	int64		left_out[CAPSTAN_ROUND_TABLES];
 	CopyWorkerSlot copy[CAPSTAN_MAX_COPY_WORKERS];
 
 	pid_t		index_pids[CAPSTAN_MAX_COPY_WORKERS];	/* index workers; 0: none. Ended by the launcher when nothing is wanted any more */

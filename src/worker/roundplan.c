@@ -1,0 +1,314 @@
+/*
+ * roundplan.c
+ *		What the next snapshot round copies: ranges of one table, up to one for each copy worker, or many small
+ *		tables at once, each as a whole.
+ *
+ * Called by the coordinator.  A plan is stored in copied_range, and stays there over a crash: ranges that were planned are
+ * planned again, as they are, before new ones.
+ *
+ * A table counts as small when the source's estimates say so and a look into it agrees that the row of number
+ * CAPSTAN_SMALL_TABLE_ROWS + 1 is not there.  A table that could not be locked together with others comes alone, when the others are done.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+
+#include "snapshot/readview.h"
+#include "worker/copyworker.h"
+
+/* Rows of a range: the first guess for a table, and the least; the most is capstan.max_range_rows, which wins. */
+#define FIRST_RANGE_BYTES (8 * 1024 * 1024)
+#define LEAST_RANGE_ROWS 500
+/* A range grows at most so many times from one round to the next. */
+#define RANGE_GROWTH 4
+
+/* The look into small tables waits no longer for their metadata. */
+#define LOOK_BOUND_MS 1000
+
+static void
+add_range(CopyRun *run, RoundPlan *plan, const PipelineTable *table, int64 seq, bytea **low, bytea **high, int nkey)
+{
+	CopyRange  *range = palloc0(sizeof(CopyRange));
+
+	range->table_id = table->id;
+	range->generation = table->generation;
+	range->seq = seq;
+	range->low = low;
+	range->high = high;
+	range->nkey = nkey;
+	range->worker = list_length(plan->ranges) % run->slot->ncopy;
+	plan->ranges = lappend(plan->ranges, range);
+}
+
+/* The key of the n-th row after low; NULL if fewer are left. */
+static bytea **
+find_boundary(CopyRun *run, const SourceTable *source, bytea **low, int64 n)
+{
+	SourceValue *low_values = NULL;
+	SourceValue *values = palloc(sizeof(SourceValue) * source->nkey);
+	const SourceColumn **columns = palloc(sizeof(SourceColumn *) * source->nkey);
+	SourceCursor *cursor;
+	bytea	  **boundary = NULL;
+
+	if (low != NULL)
+	{
+		low_values = palloc(sizeof(SourceValue) * source->nkey);
+		for (int i = 0; i < source->nkey; i++)
+			capstan_map_decode_key(&source->columns[source->key[i]], low[i], &low_values[i]);
+	}
+	for (int i = 0; i < source->nkey; i++)
+		columns[i] = &source->columns[source->key[i]];
+	cursor = capstan_wire_open_cursor(run->lock->helper, capstan_boundary_select(source, low_values, n), columns, source->nkey);
+	if (capstan_wire_fetch(cursor, values))
+	{
+		boundary = palloc(sizeof(bytea *) * source->nkey);
+		for (int i = 0; i < source->nkey; i++)
+			boundary[i] = capstan_map_encode_key(columns[i], &values[i]);
+		while (capstan_wire_fetch(cursor, values))
+			;
+	}
+	capstan_wire_close_cursor(cursor);
+	return boundary;
+}
+
+/* How many rows a range of this table should have. */
+static int64
+choose_range_rows(CopyRun *run, const PipelineTable *table)
+{
+	int64		row_bytes = 200;
+
+	if (run->planned_table == table->id && run->range_rows > 0)
+		return run->range_rows;
+	if (table->rows_estimate > 0 && table->bytes_estimate > 0)
+		row_bytes = Max(table->bytes_estimate / table->rows_estimate, 1);
+	run->planned_table = table->id;
+	run->range_rows = Min(Max(FIRST_RANGE_BYTES / row_bytes, LEAST_RANGE_ROWS), capstan_max_range_rows);
+	return run->range_rows;
+}
+
+void
+capstan_roundplan_learn(CopyRun *run)
+{
+	int64		rows;
+
+	if (run->copied_us <= 0 || run->copied_rows <= 0 || run->range_rows <= 0)
+		return;
+	rows = (int64) ((double) run->copied_rows * capstan_range_time * 1000.0 / run->copied_us);
+	rows = Min(rows, run->range_rows * RANGE_GROWTH);
+	run->range_rows = Min(Max(rows, LEAST_RANGE_ROWS), capstan_max_range_rows);
+}
+
+/* Ranges of one table: those planned before a crash, then new ones, up to one for each worker. */
+static void
+plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
+{
+	List	   *ranges = capstan_meta_ranges(table->id, table->generation);
+	bytea	  **low = NULL;
+	int			nkey = 0;
+	int64		seq = 1;
+	bool		at_end = false;
+	ListCell   *cell;
+	SourceTable *source;
+	int64		rows;
+
+	foreach(cell, ranges)
+	{
+		CopyRange  *range = lfirst(cell);
+
+		if (!range->copied)
+			add_range(run, plan, table, range->seq, range->low, range->high, range->nkey);
+		low = range->high;
+		nkey = range->nkey;
+		at_end = range->high == NULL;
+		seq = range->seq + 1;
+	}
+	if (!table->key_pageable)
+	{
+		if (ranges == NIL)
+			add_range(run, plan, table, seq, NULL, NULL, 0);
+		return;
+	}
+	if (at_end || list_length(plan->ranges) >= run->slot->ncopy)
+		return;
+
+	source = capstan_copy_describe(run, table);
+	run->described_table = table->id;
+	run->described = source;
+	rows = choose_range_rows(run, table);
+	while (!at_end && list_length(plan->ranges) < run->slot->ncopy)
+	{
+		bytea	  **high = find_boundary(run, source, low, rows);
+
+		nkey = source->nkey;
+		add_range(run, plan, table, seq++, low, high, nkey);
+		low = high;
+		at_end = high == NULL;
+	}
+}
+
+static void
+add_table(RoundPlan *plan, PipelineTable *table)
+{
+	plan->tables[plan->ntables] = table;
+	plan->names[plan->ntables++] = capstan_quoted_table(table->source_schema, table->source_table);
+}
+
+/*
+ * Leaves those out of the batch that have more rows than the source's estimate says, and has them remembered as large.
+ * False: one of them cannot be read now.
+ */
+static bool
+look_into_tables(CopyRun *run, RoundPlan *plan)
+{
+	StringInfoData sql;
+	SourceResult *result;
+	int			kept = 0;
+	bool	   *large = palloc0(sizeof(bool) * plan->ntables);
+
+	initStringInfo(&sql);
+	for (int i = 0; i < plan->ntables; i++)
+	{
+		appendStringInfoString(&sql, i > 0 ? " UNION ALL (SELECT " : "(SELECT ");
+		if (i == 0)
+			appendStringInfo(&sql, "/*+ MAX_EXECUTION_TIME(%d) */ ", LOOK_BOUND_MS);
+		appendStringInfo(&sql, "%d FROM %s LIMIT 1 OFFSET %d)", i, plan->names[i], CAPSTAN_SMALL_TABLE_ROWS);
+	}
+	if (capstan_wire_try_query(run->lock->helper, sql.data, WIRE_VALUE, &result, NULL) != 0)
+		return false;
+	for (int i = 0; i < result->nrows; i++)
+	{
+		unsigned long place = strtoul(result->rows[i][0], NULL, 10);
+
+		if (place < (unsigned long) plan->ntables)
+			large[place] = true;
+	}
+	for (int i = 0; i < plan->ntables; i++)
+	{
+		if (large[i])
+			plan->large[plan->nlarge++] = plan->tables[i]->id;
+		else
+		{
+			plan->tables[kept] = plan->tables[i];
+			plan->names[kept++] = plan->names[i];
+		}
+	}
+	plan->ntables = kept;
+	return true;
+}
+
+/* The next small tables; false if there are no two of them. */
+static bool
+plan_batch(CopyRun *run, RoundPlan *plan)
+{
+	PipelineTable *tables[CAPSTAN_ROUND_TABLES];
+	int			n;
+
+	if (run->no_small_tables)
+		return false;
+	n = capstan_window_next(run, tables, CAPSTAN_ROUND_TABLES);
+	run->no_small_tables = n == 0;
+	for (int i = 0; i < n; i++)
+		add_table(plan, tables[i]);
+	/* if one of them cannot be read now, each is tried alone, and tells why */
+	if (n == 1 || (n > 1 && !look_into_tables(run, plan)))
+	{
+		for (int i = 0; i < n; i++)
+			capstan_roundplan_put_alone(run, tables[i]->id);
+		plan->ntables = 0;
+	}
+	if (plan->ntables == 1)
+	{
+		capstan_roundplan_put_alone(run, plan->tables[0]->id);
+		plan->ntables = 0;
+	}
+	for (int i = 0; i < plan->ntables; i++)
+		add_range(run, plan, plan->tables[i], 1, NULL, NULL, 0);
+	return plan->ntables > 0;
+}
+
+void
+capstan_roundplan_put_alone(CopyRun *run, int64 table_id)
+{
+	MemoryContext caller;
+	int64	   *id;
+
+	if (capstan_roundplan_is_alone(run, table_id))
+		return;
+	caller = MemoryContextSwitchTo(run->run_context);
+	id = palloc(sizeof(int64));
+	*id = table_id;
+	run->alone = lappend(run->alone, id);
+	MemoryContextSwitchTo(caller);
+}
+
+bool
+capstan_roundplan_is_alone(const CopyRun *run, int64 table_id)
+{
+	ListCell   *cell;
+
+	foreach(cell, run->alone)
+		if (*(int64 *) lfirst(cell) == table_id)
+			return true;
+	return false;
+}
+
+/* The next table that could not be locked with others; NULL: there is none. */
+static PipelineTable *
+next_alone(CopyRun *run)
+{
+	while (run->alone != NIL)
+	{
+		PipelineTable *table = capstan_meta_uncopied_table(*(int64 *) linitial(run->alone));
+
+		pfree(linitial(run->alone));
+		run->alone = list_delete_first(run->alone);
+		if (table != NULL)
+			return table;
+	}
+	return NULL;
+}
+
+/* Ranges of one table; false: nothing is left to copy. */
+static bool
+plan_alone(CopyRun *run, RoundPlan *plan)
+{
+	PipelineTable *table = next_alone(run);
+
+	if (table == NULL)
+	{
+		List	   *tables = capstan_meta_uncopied_tables(run->pipeline->id, CAPSTAN_SMALL_TABLE_ROWS, CAPSTAN_SMALL_TABLE_BYTES, 1);
+
+		if (tables == NIL)
+			return false;
+		table = linitial(tables);
+	}
+	add_table(plan, table);
+	plan_table(run, plan, table);
+	if (plan->ranges == NIL)
+		elog(ERROR, "table " INT64_FORMAT " is not copied, but has no range left to copy", table->id);
+	return true;
+}
+
+bool
+capstan_roundplan_next(CopyRun *run, RoundPlan *plan)
+{
+	bool		many;
+
+	memset(plan, 0, sizeof(*plan));
+	plan->tables = palloc(sizeof(PipelineTable *) * CAPSTAN_ROUND_TABLES);
+	plan->names = palloc(sizeof(char *) * CAPSTAN_ROUND_TABLES);
+	many = plan_batch(run, plan);
+	capstan_copy_begin_catalog(run);
+	if (!many && !plan_alone(run, plan))
+	{
+		capstan_copy_commit_catalog(run);
+		return false;
+	}
+	for (int i = 0; i < plan->nlarge; i++)
+		capstan_meta_set_rows_estimate(plan->large[i], CAPSTAN_SMALL_TABLE_ROWS + 1);
+	run->round = capstan_meta_last_round(run->pipeline->id) + 1;
+	capstan_meta_save_round(run->pipeline->id, run->round, NULL);
+	capstan_meta_plan_ranges(plan->ranges, run->round);
+	capstan_copy_commit_catalog(run);
+	return true;
+}
