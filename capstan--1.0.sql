@@ -324,6 +324,11 @@ CREATE FUNCTION capstan.start_pipeline(pipeline pg_catalog.text) RETURNS pg_cata
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_start_pipeline';
 COMMENT ON FUNCTION capstan.start_pipeline(pg_catalog.text) IS 'runs the pipeline from COMMIT on, also after it was halted';
 
+CREATE FUNCTION capstan.resume_pipeline(pipeline pg_catalog.text, actor_note pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_resume_pipeline';
+COMMENT ON FUNCTION capstan.resume_pipeline(pg_catalog.text, pg_catalog.text)
+    IS 'runs a halted pipeline from COMMIT on; the note stays with the incident that had halted it';
+
 CREATE FUNCTION capstan.stop_pipeline(pipeline pg_catalog.text) RETURNS pg_catalog.void
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_stop_pipeline';
 COMMENT ON FUNCTION capstan.stop_pipeline(pg_catalog.text) IS 'stops the pipeline at COMMIT; it stays stopped until it is started again';
@@ -584,6 +589,7 @@ REVOKE ALL ON FUNCTION
     capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text),
     capstan.create_pipeline(pg_catalog.text, pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text),
     capstan.start_pipeline(pg_catalog.text),
+    capstan.resume_pipeline(pg_catalog.text, pg_catalog.text),
     capstan.stop_pipeline(pg_catalog.text),
     capstan.drop_pipeline(pg_catalog.text),
     capstan.adopt_pipeline(pg_catalog.text),

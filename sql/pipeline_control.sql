@@ -32,6 +32,10 @@ SELECT pipeline, source_schema, source_table, target, state, generation, rows_co
 -- stopped already; stopping once more does no harm
 SELECT capstan.stop_pipeline('ctl_shop');
 
+-- what is not halted is not resumed
+SELECT capstan.resume_pipeline('ctl_shop', actor_note => 'seen to');
+\echo SQLSTATE :SQLSTATE
+
 -- waiting for what is there already returns, whatever the state
 SELECT capstan.wait_for_gtid('ctl_shop', '3e11fa47-71ca-11e1-9e33-c80aa9429562:50-60', timeout => '0 s');
 SELECT capstan.wait_for_gtid('ctl_shop', '', timeout => '0 s');
@@ -61,6 +65,11 @@ SELECT pipeline, state, desired_state, last_error, last_error_detail, last_error
 SELECT capstan.wait_for_gtid('ctl_shop', '3e11fa47-71ca-11e1-9e33-c80aa9429562:101');
 \echo SQLSTATE :SQLSTATE
 SELECT capstan.wait_for_source('ctl_shop');
+-- an empty note is none
+SELECT capstan.resume_pipeline('ctl_shop', actor_note => E' \t\n');
+\echo SQLSTATE :SQLSTATE
+SELECT capstan.resume_pipeline('ctl_shop', actor_note => NULL);
+\echo SQLSTATE :SQLSTATE
 -- not while it is to run
 SELECT capstan.drop_pipeline('ctl_shop');
 \echo SQLSTATE :SQLSTATE

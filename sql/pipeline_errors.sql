@@ -75,6 +75,7 @@ SELECT count(*) FROM capstan.pipeline;
 -- pipelines that do not exist
 SELECT capstan.start_pipeline('shop');
 \echo SQLSTATE :SQLSTATE
+SELECT capstan.resume_pipeline('shop', 'seen to');
 SELECT capstan.stop_pipeline('shop');
 SELECT capstan.drop_pipeline('shop');
 SELECT capstan.adopt_pipeline('shop');

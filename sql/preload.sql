@@ -30,7 +30,19 @@ SELECT halted_by FROM capstan.pipeline;
 SELECT resolved_by = current_user AS by_me, resolution FROM capstan.incident;
 ROLLBACK;
 SELECT state, desired_state FROM capstan.pipeline_status;
+-- resume does, too, and notes why; for the pipeline of this incident alone, and also if it was stopped since
 SELECT capstan.stop_pipeline('pre_shop');
+INSERT INTO capstan.incident (pipeline, severity, class, message) VALUES ('pre_other', 'halt', 'x', 'x'), ('pre_shop', 'warning', 'x', 'x');
+BEGIN;
+SELECT capstan.resume_pipeline('pre_shop', actor_note => 'mended it, ticket ''7''');
+SELECT halted_by, desired_state FROM capstan.pipeline;
+SELECT pipeline, severity, resolved_at IS NOT NULL AS resolved, resolved_by = current_user AS by_me, resolution FROM capstan.incident ORDER BY id;
+-- it is not halted any more
+SELECT capstan.resume_pipeline('pre_shop', 'once more');
+\echo SQLSTATE :SQLSTATE
+ROLLBACK;
+SELECT state, desired_state FROM capstan.pipeline_status;
+SELECT count(*) FROM capstan.incident WHERE resolved_at IS NOT NULL;
 
 -- without a mapping the worker could not connect: known before it starts
 DROP USER MAPPING FOR CURRENT_USER SERVER pre_source;

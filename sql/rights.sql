@@ -38,6 +38,7 @@ SELECT * FROM capstan.pipeline;
 \echo SQLSTATE :SQLSTATE
 SELECT capstan.start_pipeline('rights_shop');
 \echo SQLSTATE :SQLSTATE
+SELECT capstan.resume_pipeline('rights_shop', 'seen to');
 SELECT * FROM capstan.preflight('rights_source', tables => '{shop.*}');
 SELECT capstan.create_pipeline('mine', server => 'rights_source', tables => '{shop.*}');
 SELECT capstan.wait_for_snapshot('rights_shop');
@@ -61,6 +62,7 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA capstan TO regress_capstan_other, regre
 SET ROLE regress_capstan_other;
 SELECT capstan.start_pipeline('rights_shop');
 \echo SQLSTATE :SQLSTATE
+SELECT capstan.resume_pipeline('rights_shop', 'seen to');
 SELECT capstan.stop_pipeline('rights_shop');
 SELECT capstan.drop_pipeline('rights_shop');
 SELECT capstan.adopt_pipeline('rights_shop');

@@ -1,6 +1,6 @@
 /*
  * control.c
- *		capstan.start_pipeline(), stop_pipeline(), drop_pipeline(), adopt_pipeline().
+ *		capstan.start_pipeline(), resume_pipeline(), stop_pipeline(), drop_pipeline(), adopt_pipeline().
  *
  * Desired state is a column of capstan.pipeline; the launcher hears of it at COMMIT.  Each
  * function locks the pipeline's row first, so that they take turns.
@@ -20,6 +20,7 @@
 #include "worker/shmem.h"
 
 PG_FUNCTION_INFO_V1(capstan_start_pipeline);
+PG_FUNCTION_INFO_V1(capstan_resume_pipeline);
 PG_FUNCTION_INFO_V1(capstan_stop_pipeline);
 PG_FUNCTION_INFO_V1(capstan_drop_pipeline);
 PG_FUNCTION_INFO_V1(capstan_adopt_pipeline);
@@ -66,27 +67,63 @@ require_here(const Pipeline *pipeline)
 						 quote_literal_cstr(pipeline->name))));
 }
 
+/* Can it run here at all? */
+static void
+require_startable(const Pipeline *pipeline)
+{
+	capstan_shmem_require();
+	require_here(pipeline);
+	/* what the worker will need of our own catalogs had better be there now */
+	(void) capstan_server_options(pipeline->server, pipeline->owner);
+}
+
+/* To run from COMMIT on; what had halted it is resolved by the caller, with these words. */
+static void
+start(const Pipeline *pipeline, const char *resolution)
+{
+	if (pipeline->halted_by != 0)
+		capstan_meta_clear_halt(pipeline->id, pipeline->name, GetUserId(), resolution);
+	if (!pipeline->run)
+		capstan_meta_set_desired_state(pipeline->id, true);
+	capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, true);
+}
+
 Datum
 capstan_start_pipeline(PG_FUNCTION_ARGS)
 {
 	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.start_pipeline()");
 
-	capstan_shmem_require();
-	require_here(pipeline);
-	/* what the worker will need of our own catalogs had better be there now */
-	(void) capstan_server_options(pipeline->server, pipeline->owner);
-
+	require_startable(pipeline);
 	if (pipeline->run && pipeline->halted_by == 0 && is_under_way(pipeline->id))
 	{
 		ereport(NOTICE,
 				(errmsg("pipeline \"%s\" is running already", pipeline->name)));
 		PG_RETURN_VOID();
 	}
-	if (pipeline->halted_by != 0)
-		capstan_meta_clear_halt(pipeline->id, pipeline->name, GetUserId(), "start_pipeline");
-	if (!pipeline->run)
-		capstan_meta_set_desired_state(pipeline->id, true);
-	capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, true);
+	start(pipeline, "start_pipeline");
+	PG_RETURN_VOID();
+}
+
+/* Only what is halted, and with a word about why: it stays with the incident. */
+Datum
+capstan_resume_pipeline(PG_FUNCTION_ARGS)
+{
+	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.resume_pipeline()");
+	char	   *note = sqlapi_text_argument(fcinfo, 1, "actor_note");
+
+	if (note[strspn(note, " \t\r\n")] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not be empty", "actor_note"),
+				 errhint("Say what was done about the incident; capstan.start_pipeline() asks for no note.")));
+	if (pipeline->halted_by == 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_PIPELINE_STATE),
+				 errmsg("pipeline \"%s\" is not halted", pipeline->name),
+				 pipeline->run ? 0 :
+				 errhint("It was stopped: SELECT capstan.start_pipeline(%s);", quote_literal_cstr(pipeline->name))));
+	require_startable(pipeline);
+	start(pipeline, note);
 	PG_RETURN_VOID();
 }
 

@@ -97,11 +97,11 @@ for my $mode ('fast', 'immediate')
 	is(scalar($pg->worker_pids(qr/capstan pipeline/)), 1, "$mode: and there is one worker");
 	is($pg->value(q{SELECT count(*) FROM capstan.incident WHERE severity = 'halt'}), $halts, "$mode: and no new halt");
 }
-$pg->safe_psql(q{SELECT capstan.start_pipeline('halted')});
+$pg->safe_psql(q{SELECT capstan.resume_pipeline('halted', actor_note => 'looked at it')});
 ok($pg->poll_query_until(q{SELECT count(*) FROM capstan.incident WHERE severity = 'halt' AND class = 'ddl_on_captured_table'}, $halts + 1),
-	'start_pipeline lets it try again, and it halts again');
+	'resume_pipeline lets it try again, and it halts again');
 state_is('halted', 'halted', 'halted');
-is($pg->value(q{SELECT count(*) FROM capstan.incident WHERE severity = 'halt' AND resolved_at IS NOT NULL}), $halts, 'the first halt is resolved');
+is($pg->safe_psql(q{SELECT resolved_by, resolution FROM capstan.incident WHERE severity = 'halt' AND resolved_at IS NOT NULL}), join("\n", ('postgres|looked at it') x $halts), 'the first halt is resolved, with who and why');
 
 # ---- the source goes away
 
