@@ -180,6 +180,8 @@ CREATE TABLE capstan.pipeline_table (
     lock_wait_total_us  bigint NOT NULL DEFAULT 0,
     lock_hold_worst_us  bigint NOT NULL DEFAULT 0,
     lock_hold_total_us  bigint NOT NULL DEFAULT 0,
+    pause_worst_us      bigint NOT NULL DEFAULT 0,
+    pause_total_us      bigint NOT NULL DEFAULT 0,
     copy_started_at     timestamptz,
     copy_finished_at    timestamptz,
     analyzed            boolean NOT NULL DEFAULT false,
@@ -515,6 +517,8 @@ SELECT
     t.lock_hold_worst_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_hold_worst,
     t.lock_hold_total_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_hold_total,
     t.lock_hold_total_us::pg_catalog.float8 / NULLIF(t.lock_count, 0) * '1 microsecond'::pg_catalog.interval AS lock_hold_avg,
+    t.pause_worst_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS pause_worst,
+    t.pause_total_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS pause_total,
     t.key,
     t.copy_started_at,
     t.copy_finished_at

@@ -163,12 +163,20 @@ extern void capstan_meta_plan_ranges(List *ranges, int64 round);
 extern List *capstan_meta_ranges_of_round(int64 pipeline_id, int64 round, int worker);
 /* The range is copied: gtid_set and rows are set, rows_copied of the table counted up. */
 extern void capstan_meta_finish_range(const CopyRange *range, const char *gtid_set, int64 rows);
+/*
+ * The same for the part of the range up to `key` (nkey values): a range of its own, before the rest, which stays planned.
+ */
+extern void capstan_meta_cut_range(const CopyRange *range, bytea **key, int nkey, const char *gtid_set, int64 rows);
+/* Between the numbers of two ranges that are planned one after the other: room for the parts of one that is cut. */
+#define META_RANGE_STEP (INT64CONST(1) << 20)
 /* Contiguous copied ranges become one, so that their number stays small. */
 extern void capstan_meta_merge_ranges(int64 table_id, int generation);
 extern void capstan_meta_set_table_state(int64 table_id, const char *state);
 
 /* Ids (int64 *) of the tables with ranges in a round. */
 extern List *capstan_meta_tables_of_round(int64 pipeline_id, int64 round);
+/* For how long the stream stood still for a round: to the figures of its tables. */
+extern void capstan_meta_add_pause(int64 pipeline_id, int64 round, int64 pause_us);
 /* Tables that were copied as a whole in a round become 'streaming'; returns their ids (int64 *). */
 extern List *capstan_meta_settle_whole_tables(int64 pipeline_id, int64 round);
 

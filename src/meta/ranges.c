@@ -207,6 +207,16 @@ capstan_meta_plan_ranges(List *ranges, int64 round)
 	capstan_meta_leave(&identity);
 }
 
+static void
+add_rows_copied(int64 table_id, int64 rows)
+{
+	Oid			types[2] = {INT8OID, INT8OID};
+	Datum		values[2] = {Int64GetDatum(table_id), Int64GetDatum(rows)};
+
+	meta_execute("UPDATE capstan.pipeline_table SET rows_copied = rows_copied + $2 WHERE id = $1",
+				 2, types, values, NULL, SPI_OK_UPDATE);
+}
+
 void
 capstan_meta_finish_range(const CopyRange *range, const char *gtid_set, int64 rows)
 {
@@ -227,10 +237,41 @@ capstan_meta_finish_range(const CopyRange *range, const char *gtid_set, int64 ro
 	if (SPI_processed != 1)
 		elog(ERROR, "range " INT64_FORMAT " of table " INT64_FORMAT " is not planned or was copied before",
 			 range->seq, range->table_id);
-	values[1] = Int64GetDatum(rows);
-	types[1] = INT8OID;
-	meta_execute("UPDATE capstan.pipeline_table SET rows_copied = rows_copied + $2 WHERE id = $1",
-				 2, types, values, NULL, SPI_OK_UPDATE);
+	add_rows_copied(range->table_id, rows);
+	capstan_meta_leave(&identity);
+}
+
+void
+capstan_meta_cut_range(const CopyRange *range, bytea **key, int nkey, const char *gtid_set, int64 rows)
+{
+	MetaIdentity identity;
+	Oid			types[6] = {INT8OID, INT4OID, INT8OID, BYTEAARRAYOID, TEXTOID, INT8OID};
+	char		nulls[6] = {' ', ' ', ' ', ' ', ' ', ' '};
+	Datum		values[6] = {
+		Int64GetDatum(range->table_id),
+		Int32GetDatum(range->generation),
+		Int64GetDatum(range->seq)
+	};
+
+	values[3] = key_to_array(key, nkey, &nulls[3]);
+	values[4] = CStringGetTextDatum(gtid_set);
+	values[5] = Int64GetDatum(rows);
+	capstan_meta_enter(&identity);
+	meta_execute("WITH rest AS ("
+				 "  UPDATE capstan.copied_range SET low = $4 "
+				 "  WHERE table_id = $1 AND generation = $2 AND seq = $3 AND gtid_set IS NULL RETURNING round, worker), "
+				 "before AS ("
+				 "  SELECT COALESCE(pg_catalog.max(seq), 0) AS seq FROM capstan.copied_range "
+				 "  WHERE table_id = $1 AND generation = $2 AND seq < $3), "
+				 "whole AS ("
+				 "  SELECT low FROM capstan.copied_range WHERE table_id = $1 AND generation = $2 AND seq = $3) "
+				 "INSERT INTO capstan.copied_range (table_id, generation, seq, low, high, round, worker, gtid_set, rows) "
+				 "SELECT $1, $2, b.seq + 1, w.low, $4, r.round, r.worker, $5::capstan.gtid_set, $6 "
+				 "FROM rest r, before b, whole w WHERE b.seq + 1 < $3",
+				 6, types, values, nulls, SPI_OK_INSERT);
+	if (SPI_processed != 1)
+		elog(ERROR, "range " INT64_FORMAT " of table " INT64_FORMAT " cannot be cut", range->seq, range->table_id);
+	add_rows_copied(range->table_id, rows);
 	capstan_meta_leave(&identity);
 }
 
@@ -299,6 +340,21 @@ capstan_meta_tables_of_round(int64 pipeline_id, int64 round)
 	return load_ids("SELECT DISTINCT t.id FROM capstan.pipeline_table t JOIN capstan.copied_range r "
 					"ON r.table_id = t.id AND r.generation = t.generation WHERE t.pipeline_id = $1 AND r.round = $2",
 					pipeline_id, round, SPI_OK_SELECT);
+}
+
+void
+capstan_meta_add_pause(int64 pipeline_id, int64 round, int64 pause_us)
+{
+	MetaIdentity identity;
+	Oid			types[3] = {INT8OID, INT8OID, INT8OID};
+	Datum		values[3] = {Int64GetDatum(pipeline_id), Int64GetDatum(round), Int64GetDatum(pause_us)};
+
+	capstan_meta_enter(&identity);
+	meta_execute("UPDATE capstan.pipeline_table t SET pause_worst_us = GREATEST(pause_worst_us, $3), "
+				 "pause_total_us = pause_total_us + $3 "
+				 "FROM (SELECT DISTINCT table_id FROM capstan.copied_range WHERE round = $2) r "
+				 "WHERE t.pipeline_id = $1 AND t.id = r.table_id", 3, types, values, NULL, SPI_OK_UPDATE);
+	capstan_meta_leave(&identity);
 }
 
 List *

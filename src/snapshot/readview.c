@@ -134,15 +134,28 @@ append_from_where(StringInfo sql, const SourceTable *table, const SourceValue *l
 		append_bound(sql, table, high, false);
 }
 
+static void
+append_key_order(StringInfo sql, const SourceTable *table)
+{
+	for (int i = 0; i < table->nkey; i++)
+		appendStringInfo(sql, "%s%s", i > 0 ? ", " : " ORDER BY ",
+						 capstan_wire_quote_identifier(table->columns[table->key[i]].name));
+}
+
 char *
-capstan_range_select(const SourceTable *table, const SourceValue *low, const SourceValue *high)
+capstan_range_select(const SourceTable *table, const SourceValue *low, const SourceValue *high, int64 most)
 {
 	StringInfoData sql;
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT ");
 	capstan_wire_append_select_list(&sql, table, NULL, 0);
-	append_from_where(&sql, table, low, high, low != NULL || high != NULL);
+	append_from_where(&sql, table, low, high, low != NULL || high != NULL || most > 0);
+	if (most > 0)
+	{
+		append_key_order(&sql, table);
+		appendStringInfo(&sql, " LIMIT " INT64_FORMAT, most);
+	}
 	return sql.data;
 }
 
@@ -155,10 +168,7 @@ capstan_boundary_select(const SourceTable *table, const SourceValue *low, int64 
 	appendStringInfoString(&sql, "SELECT ");
 	capstan_wire_append_select_list(&sql, table, table->key, table->nkey);
 	append_from_where(&sql, table, low, NULL, true);
-	appendStringInfoString(&sql, " ORDER BY ");
-	for (int i = 0; i < table->nkey; i++)
-		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "",
-						 capstan_wire_quote_identifier(table->columns[table->key[i]].name));
+	append_key_order(&sql, table);
 	appendStringInfo(&sql, " LIMIT 1 OFFSET " INT64_FORMAT, n - 1);
 	return sql.data;
 }

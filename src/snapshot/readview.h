@@ -29,9 +29,10 @@ extern void capstan_readview_close(SourceConn *conn);
 extern char *capstan_quoted_table(const char *schema_name, const char *table_name);
 
 /*
- * SELECT of all columns of the key range (low, high]; NULL: no bound.  nkey values each.
+ * SELECT of all columns of the key range (low, high]; NULL: no bound.  nkey values each.  most: the first so many rows in key
+ * order; 0: all of them, in no order.
  */
-extern char *capstan_range_select(const SourceTable *table, const SourceValue *low, const SourceValue *high);
+extern char *capstan_range_select(const SourceTable *table, const SourceValue *low, const SourceValue *high, int64 most);
 
 /*
  * SELECT of the key columns of the n-th row after low, in key order; no row: fewer than n are left.

@@ -9,7 +9,7 @@
  *	 PREPARE		find the own ranges, describe their tables		-> step READY
  *	 OPEN_VIEWS		open the read view, touch the tables			-> step TOUCHED (VIEW_OPEN without the touch)
  *	 TOUCH			touch the tables, where the lock shut out readers -> step TOUCHED
- *	 COPY			read and write the ranges, one transaction		-> step DONE
+ *	 COPY			read and write the ranges (rangecopy.c), one transaction	-> step DONE
  *
  * The worker holds a lock for life (lock.h) that keeps a new pipeline worker from
  * streaming while it could still commit.
@@ -42,8 +42,6 @@
 
 /* A phase change wakes us; this is only how long a lost one could cost. */
 #define PHASE_POLL_MS 1000
-/* Values of one row, and the reader's own, are freed this often. */
-#define INTERRUPT_ROWS 256
 
 PGDLLEXPORT void capstan_copy_main(Datum main_arg);
 
@@ -92,19 +90,6 @@ capstan_copy_check_identity(CopyRun *run, SourceConn *conn)
 				 errmsg("the copy reached another server than the stream"),
 				 errdetail("Stream: %s, copy: %s.", streamed, capstan_wire_server_uuid(conn)),
 				 errhint("The host of the server must lead to one MySQL server while a snapshot runs; a proxy must not spread connections.")));
-}
-
-static SourceValue *
-decode_bound(const SourceTable *source, bytea **encoded)
-{
-	SourceValue *values;
-
-	if (encoded == NULL)
-		return NULL;
-	values = palloc(sizeof(SourceValue) * source->nkey);
-	for (int i = 0; i < source->nkey; i++)
-		capstan_map_decode_key(&source->columns[source->key[i]], encoded[i], &values[i]);
-	return values;
 }
 
 /* The table as the source has it now (NULL: gone) must be the one that was captured. */
@@ -221,9 +206,6 @@ capstan_copy_prepare(CopyRun *run)
 			job->table = capstan_apply_table_create(info, run->pipeline->owner, run->pipeline->policies, run->round_context);
 			job->quoted_name = capstan_quoted_table(info->source_schema, info->source_table);
 		}
-		job->select = capstan_range_select(job->source,
-										   decode_bound(job->source, job->range->low),
-										   decode_bound(job->source, job->range->high));
 		run->jobs = lappend(run->jobs, job);
 		last = job;
 	}
@@ -283,41 +265,8 @@ capstan_copy_drop_view(CopyRun *run)
 	run->view_open = false;
 }
 
-/* Reads the range from the view and writes it; returns its rows. */
-static int64
-copy_range(CopyRun *run, RangeJob *job)
-{
-	int			ncolumns = job->source->ncolumns;
-	const SourceColumn **columns = palloc(sizeof(SourceColumn *) * ncolumns);
-	SourceValue *values = palloc(sizeof(SourceValue) * ncolumns);
-	SourceCursor *cursor;
-	RangeWriter *writer;
-	int64		rows = 0;
-
-	snprintf(MyPlace.table, sizeof(MyPlace.table), "%s.%s", job->source->schema_name, job->source->table_name);
-	for (int i = 0; i < ncolumns; i++)
-		columns[i] = &job->source->columns[i];
-	capstan_apply_table_open(job->table, job->source);
-	cursor = capstan_wire_open_cursor(run->conn, job->select, columns, ncolumns);
-	/* without a gate the stream may have brought rows of the range; without a key it left all of them to us */
-	writer = capstan_range_writer_begin(job->table, !job->table->info->key_ordered && job->source->nkey > 0);
-	while (capstan_wire_fetch(cursor, values))
-	{
-		capstan_range_writer_put(writer, values);
-		if (++rows % INTERRUPT_ROWS == 0)
-			capstan_process_check_interrupts();
-	}
-	(void) capstan_range_writer_end(writer);
-	run->copied_bytes += capstan_wire_cursor_bytes(cursor);
-	capstan_wire_close_cursor(cursor);
-	capstan_meta_finish_range(job->range, run->gtid_set, rows);
-	if (job->table->map->zero_dates_applied > 0 || job->table->map->nul_bytes_applied > 0)
-		capstan_apply_flush_counters(job->table, run->pipeline->name);
-	return rows;
-}
-
 /*
- * Phase COPY.  All ranges of this worker in one transaction: rows, copied_range, rows_copied.
+ * Phase COPY.  The ranges of this worker in one transaction: rows, copied_range, rows_copied.
  */
 void
 capstan_copy_ranges(CopyRun *run)
@@ -332,6 +281,7 @@ capstan_copy_ranges(CopyRun *run)
 	if (run->jobs == NIL)
 		return;
 	INSTR_TIME_SET_CURRENT(start);
+	run->copy_started_at = GetCurrentTimestamp();
 	capstan_copy_begin_catalog(run);
 	run->gtid_set = capstan_meta_load_round(run->pipeline->id, run->round);
 	if (run->gtid_set == NULL)
@@ -346,9 +296,12 @@ capstan_copy_ranges(CopyRun *run)
 
 		if (is_left_out(run, lfirst(cell)))
 			continue;
+		/* what is left stays planned */
+		if (run->copied_rows > 0 && capstan_copy_time_is_up(run))
+			break;
 		context = AllocSetContextCreate(run->round_context, "capstan range", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(context);
-		run->copied_rows += copy_range(run, lfirst(cell));
+		run->copied_rows += capstan_copy_range(run, lfirst(cell));
 		MemoryContextSwitchTo(run->round_context);
 		MemoryContextDelete(context);
 	}

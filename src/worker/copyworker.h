@@ -4,6 +4,7 @@
  *
  *	 copyworker.c		every copy worker: start, views, writing ranges
  *	 coordinator.c		copy worker 0 besides: takes the lock, reads G, moves the round on
+ *	 rangecopy.c		one range, from the view to the target
  *	 roundplan.c		what the next round copies
  *	 tablewindow.c		small tables and their descriptions, many at once
  */
@@ -30,7 +31,6 @@ typedef struct RangeJob
 	ApplyTable *table;
 	SourceTable *source;
 	char	   *quoted_name;
-	char	   *select;			/* the statement that reads it */
 } RangeJob;
 
 typedef struct CopyRun
@@ -52,6 +52,7 @@ typedef struct CopyRun
 	int			nleft_out;		/* tables of the round that this attempt leaves out: not locked */
 	int64		left_out[CAPSTAN_ROUND_TABLES];
 	char	   *gtid_set;		/* G, from the phase COPY on */
+	TimestampTz copy_started_at;	/* the phase COPY */
 
 	/* of the last round copied by this worker */
 	int64		copied_rows;
@@ -83,6 +84,12 @@ extern void capstan_copy_set_step(CopyRun *run, CopyWorkerStep step);
 extern void capstan_copy_begin_catalog(CopyRun *run);
 extern void capstan_copy_commit_catalog(CopyRun *run);
 extern void capstan_copy_check_identity(CopyRun *run, SourceConn *conn);
+
+/* rangecopy.c: one range, in the open transaction; returns the rows that were copied */
+extern int64 capstan_copy_range(CopyRun *run, RangeJob *job);
+extern SourceValue *capstan_copy_decode_bound(const SourceTable *source, bytea **encoded);
+/* Has the stream stood still for so long that the round must end? */
+extern bool capstan_copy_time_is_up(const CopyRun *run);
 
 /* coordinator.c */
 extern void capstan_coordinator_main(CopyRun *run);

@@ -41,6 +41,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "portability/instr_time.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -317,9 +318,13 @@ copy_round(PipelineRun *run)
 	ListCell   *cell;
 	List	   *ids;
 
+	instr_time	start;
+	instr_time	end;
+
 	capstan_gtidset_free(run->needed);
 	run->needed = NULL;
 	capstan_stream_commit(run);
+	INSTR_TIME_SET_CURRENT(start);
 	pgstat_report_activity(STATE_IDLE, "standing still for a snapshot round");
 	set_phase(run, ROUND_COPY);
 	while (!all_copied(run))
@@ -328,14 +333,21 @@ copy_round(PipelineRun *run)
 		capstan_process_wait(COPY_WORKER_CHECK_MS, CAPSTAN_WAIT_ROUND);
 	}
 
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
 	begin_catalog(run);
+	capstan_meta_add_pause(run->pipeline->id, run->round, (int64) INSTR_TIME_GET_MICROSEC(end));
 	ids = capstan_meta_settle_whole_tables(run->pipeline->id, run->round);
 	foreach(cell, ids)
 		find_table(run, *(int64 *) lfirst(cell))->copied = true;
-	/* a round of many tables copies each as a whole; what was left out of it has nothing to settle */
 	ids = capstan_meta_tables_of_round(run->pipeline->id, run->round);
-	if (list_length(ids) == 1 && !find_table(run, *(int64 *) linitial(ids))->copied)
-		settle_table(find_table(run, *(int64 *) linitial(ids)));
+	foreach(cell, ids)
+	{
+		ApplyTable *table = find_table(run, *(int64 *) lfirst(cell));
+
+		if (!table->copied)
+			settle_table(table);
+	}
 	commit_catalog(run);
 	note_progress(run);
 	set_phase(run, ROUND_FINISHED);

@@ -105,7 +105,7 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 	List	   *ranges = capstan_meta_ranges(table->id, table->generation);
 	bytea	  **low = NULL;
 	int			nkey = 0;
-	int64		seq = 1;
+	int64		seq = META_RANGE_STEP;
 	bool		at_end = false;
 	ListCell   *cell;
 	SourceTable *source;
@@ -120,7 +120,7 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 		low = range->high;
 		nkey = range->nkey;
 		at_end = range->high == NULL;
-		seq = range->seq + 1;
+		seq = (range->seq / META_RANGE_STEP + 1) * META_RANGE_STEP;
 	}
 	if (!table->key_pageable)
 	{
@@ -140,7 +140,8 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 		bytea	  **high = find_boundary(run, source, low, rows);
 
 		nkey = source->nkey;
-		add_range(run, plan, table, seq++, low, high, nkey);
+		add_range(run, plan, table, seq, low, high, nkey);
+		seq += META_RANGE_STEP;
 		low = high;
 		at_end = high == NULL;
 	}
@@ -222,7 +223,7 @@ plan_batch(CopyRun *run, RoundPlan *plan)
 		plan->ntables = 0;
 	}
 	for (int i = 0; i < plan->ntables; i++)
-		add_range(run, plan, plan->tables[i], 1, NULL, NULL, 0);
+		add_range(run, plan, plan->tables[i], META_RANGE_STEP, NULL, NULL, 0);
 	return plan->ntables > 0;
 }
 

@@ -1,0 +1,79 @@
+# Ranges end in time, whatever their rows weigh.
+#
+# Why: ranges of so many rows are fine until the rows become a thousand times as heavy; the stream stands still for a
+# range, so everybody reading the target waits with it.
+# How: a table whose first rows are small and whose last ones weigh a megabyte, one that has them in the middle under a
+# text key, and one with keys far apart; writers on all of them.
+# Asserted: contents are equal; the longest stand-still is a small multiple of capstan.range_time; ranges were cut, and
+# the table is complete all the same; after a kill too.
+# Not asserted: throughput.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use Time::HiRes qw(sleep time);
+use CapstanTest;
+use CapstanTest::BothWays;
+
+my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--max-allowed-packet=64M' ]);
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'200ms'", 'capstan.copy_workers' => 2 });
+
+$my->sql(<<'SQL');
+CREATE DATABASE u; USE u; SET SESSION cte_max_recursion_depth = 100000;
+CREATE TABLE late (id INT PRIMARY KEY, n INT, b LONGBLOB);
+INSERT INTO late WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 40000) SELECT n, n, 'small' FROM s;
+INSERT INTO late WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 120) SELECT 40000 + n, n, REPEAT(CHAR(65 + n % 26), 1000000) FROM s;
+CREATE TABLE middle (k VARCHAR(20) PRIMARY KEY, n INT, b LONGBLOB) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_0900_ai_ci;
+INSERT INTO middle WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) SELECT CONCAT(ELT(1 + n % 3, 'ä', 'N', 'z'), n), n, 'small' FROM s;
+UPDATE middle SET b = REPEAT('m', 1000000) WHERE k LIKE 'n1%' LIMIT 60;
+CREATE TABLE sparse (id BIGINT UNSIGNED PRIMARY KEY, n INT);
+INSERT INTO sparse WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) SELECT n + IF(n > 10000, 18000000000000000000, 0) + IF(n > 10000, n * 1000000000, 0), n FROM s;
+DELIMITER //
+CREATE PROCEDURE churn(rounds INT)
+BEGIN
+  DECLARE i, x INT DEFAULT 0;
+  WHILE i < rounds DO
+    SET x = 1 + FLOOR(RAND() * 40000);
+    UPDATE late SET n = n + 1 WHERE id = x;
+    INSERT IGNORE INTO late VALUES (50000 + i, i, 'appended');
+    UPDATE late SET id = id + 100000 WHERE id = x + 7;
+    SET @k = CONCAT(ELT(1 + x % 3, 'ä', 'N', 'z'), x);
+    UPDATE middle SET n = -n, b = IF(n % 50 = 0, REPEAT('y', 200000), b) WHERE k = @k;
+    DELETE FROM sparse WHERE id = x;
+    DO SLEEP(0.002);
+    SET i = i + 1;
+  END WHILE;
+END //
+SQL
+$my->grant;
+$pg->safe_psql('CREATE EXTENSION capstan');
+$pg->create_server('source', $my);
+
+for my $run (1, 2)
+{
+	$pg->safe_psql("SELECT capstan.create_pipeline('u', server => 'source', tables => '{u.*}', truncate_target => true)");
+	my $writer = $my->background('USE u; CALL churn(1500)');
+	$pg->safe_psql("SELECT capstan.start_pipeline('u')");
+	for (1 .. ($run == 2 ? 3 : 0))
+	{
+		sleep 0.7;
+		kill('TERM', $_) for $pg->worker_pids(qr/capstan copy/);
+	}
+	ok(poll_until(sub { ($pg->psql("SELECT capstan.wait_for_snapshot('u', timeout => '60 s')"))[0] == 0 }, 120), "run $run: the snapshot completes");
+	is($writer->wait, 0, "run $run: the writer is through");
+	sync_pipeline($pg, 'u');
+	tables_equal($my, $pg, ['u.*'], "run $run");
+	is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.table_status'), 0, "run $run: no row was a surprise");
+	is($pg->value("SELECT count(*) FROM capstan.copied_range WHERE low IS NOT NULL OR high IS NOT NULL OR gtid_set IS NULL"), 0, "run $run: one whole range is left of each table");
+	my $worst = $pg->value('SELECT max(pause_worst_us) / 1000 FROM capstan.pipeline_table');
+	note("longest stand-still: $worst ms, rounds: " . $pg->value('SELECT round FROM capstan.snapshot_round'));
+	# twice the range_time, and a piece that is under way
+	cmp_ok($worst, '<', 4000, "run $run: the longest stand-still");
+	cmp_ok($worst, '>', 0, "run $run: it is measured");
+	drop_pipeline($pg, 'u');
+}
+
+done_testing();
