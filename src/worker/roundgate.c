@@ -39,6 +39,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
@@ -53,6 +54,9 @@
 #define COPY_WORKER_CHECK_MS 500
 /* The source may say that it has nothing more before we look at G: heartbeats under way do not count. */
 #define NEEDED_LATE_MS 5000
+/* A round that takes so long, and so many times capstan.range_time, is reported. */
+#define STALL_MS 10000
+#define STALL_TIMES_RANGE_TIME 10
 
 static void
 begin_catalog(PipelineRun *run)
@@ -311,6 +315,36 @@ all_copied(PipelineRun *run)
 	return all;
 }
 
+/* A copy worker is slow, or hangs: say which, once for a round. */
+static void
+report_stall(PipelineRun *run, int seconds)
+{
+	Incident	incident;
+	StringInfoData workers;
+
+	initStringInfo(&workers);
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	for (int i = 0; i < run->ncopy; i++)
+		if (run->slot->copy[i].step != COPY_DONE)
+			appendStringInfo(&workers, "%s%d (process %d)", workers.len > 0 ? ", " : "", i + 1, (int) run->slot->copy[i].pid);
+	LWLockRelease(Capstan->lock);
+
+	memset(&incident, 0, sizeof(incident));
+	incident.pipeline = run->pipeline->name;
+	incident.severity = "warning";
+	incident.class = "snapshot_stalled";
+	incident.message = "a snapshot round takes long, and the stream stands still meanwhile";
+	incident.detail = psprintf("Not done after %d s: copy worker %s.", seconds, workers.data);
+	incident.hint = "A table whose key cannot be paged is copied in one piece. Else look at the worker in pg_stat_activity, and for its "
+		"connection (capstan copy) in the process list of the source.";
+	begin_catalog(run);
+	(void) capstan_meta_record_incident(&incident);
+	commit_catalog(run);
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": %s", run->pipeline->name, incident.message),
+			 errdetail_internal("%s", incident.detail)));
+}
+
 /* The stream stands at G: let the ranges be written, and take note of them. */
 static void
 copy_round(PipelineRun *run)
@@ -320,6 +354,7 @@ copy_round(PipelineRun *run)
 
 	instr_time	start;
 	instr_time	end;
+	TimestampTz stall_at;
 
 	capstan_gtidset_free(run->needed);
 	run->needed = NULL;
@@ -327,10 +362,17 @@ copy_round(PipelineRun *run)
 	INSTR_TIME_SET_CURRENT(start);
 	pgstat_report_activity(STATE_IDLE, "standing still for a snapshot round");
 	set_phase(run, ROUND_COPY);
+	stall_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Max(STALL_MS, STALL_TIMES_RANGE_TIME * (int64) capstan_range_time));
 	while (!all_copied(run))
 	{
 		check_copy_workers(run);
 		capstan_process_wait(COPY_WORKER_CHECK_MS, CAPSTAN_WAIT_ROUND);
+		if (GetCurrentTimestamp() < stall_at)
+			continue;
+		INSTR_TIME_SET_CURRENT(end);
+		INSTR_TIME_SUBTRACT(end, start);
+		report_stall(run, (int) (INSTR_TIME_GET_MILLISEC(end) / 1000));
+		stall_at = DT_NOEND;
 	}
 
 	INSTR_TIME_SET_CURRENT(end);
