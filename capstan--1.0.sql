@@ -145,9 +145,11 @@ CREATE TABLE capstan.pipeline_progress (
     source_commit_time  timestamptz,
     witness_gtid        text,
     witness_commit_us   bigint,
+    snapshot_started_at timestamptz,
     updated_at          timestamptz NOT NULL DEFAULT pg_catalog.now()
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 COMMENT ON TABLE capstan.pipeline_progress IS 'position of each pipeline; commits together with the rows it stands for';
+COMMENT ON COLUMN capstan.pipeline_progress.snapshot_started_at IS 'since when tables are being copied; NULL when all are';
 COMMENT ON COLUMN capstan.pipeline_progress.witness_gtid IS
     'an applied transaction that is asked for once more at each connect: a source that was reset has another one under this GTID';
 

@@ -36,6 +36,11 @@
 #define CAPSTAN_ERRCODE_EXTENSION		MAKE_SQLSTATE('C','A','0','2','2')	/* extension_version: library and SQL objects differ, or not preloaded */
 #define CAPSTAN_ERRCODE_SERVER_ID		MAKE_SQLSTATE('C','A','0','2','3')	/* server_id_taken: another client streams under our id (transient) */
 #define CAPSTAN_ERRCODE_DIVERGED		MAKE_SQLSTATE('C','A','0','2','4')	/* source_diverged: GTIDs were given to other transactions again */
+/* Bounds, see worker/bounds.c; warnings at 80 % have the same class. */
+#define CAPSTAN_ERRCODE_RETENTION		MAKE_SQLSTATE('C','A','0','3','0')	/* binlog_retention */
+#define CAPSTAN_ERRCODE_ATTEMPTS		MAKE_SQLSTATE('C','A','0','3','1')	/* round_attempts */
+#define CAPSTAN_ERRCODE_SNAPSHOT_TIME	MAKE_SQLSTATE('C','A','0','3','2')	/* snapshot_time */
+#define CAPSTAN_ERRCODE_DISK			MAKE_SQLSTATE('C','A','0','3','3')	/* disk_usage */
 
 /* Does the failure go away by itself (network, server gone, deadlock, shutdown), so that a retry is right? */
 extern bool capstan_errcode_is_transient(int sqlerrcode);

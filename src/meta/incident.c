@@ -50,13 +50,15 @@ capstan_meta_record_incident(const Incident *incident)
 
 	if (id != 0)
 	{
-		Oid			types[1] = {INT8OID};
-		Datum		values[1] = {Int64GetDatum(id)};
+		Oid			types[2] = {INT8OID, TEXTOID};
+		Datum		values[2] = {Int64GetDatum(id)};
+		char		nulls[2] = {' '};
 
-		meta_execute("UPDATE capstan.incident SET occurrences = occurrences + 1, "
+		values[1] = meta_text_or_null(incident->detail, &nulls[1]);
+		meta_execute("UPDATE capstan.incident SET occurrences = occurrences + 1, detail = $2, "
 					 "last_at = pg_catalog.clock_timestamp(), "
 					 "resolved_at = NULL, resolved_by = NULL, resolution = NULL WHERE id = $1",
-					 1, types, values, NULL, SPI_OK_UPDATE);
+					 2, types, values, nulls, SPI_OK_UPDATE);
 	}
 	else
 	{

@@ -127,7 +127,7 @@ typedef struct Incident
 
 /*
  * Adds the incident and returns its id.  A 'retry' or 'warning' like the newest unresolved one of the pipeline (class and message)
- * only counts that one up.
+ * counts that one up, and tells its detail as it is now.
  */
 extern int64 capstan_meta_record_incident(const Incident *incident);
 /* A definite failure: pipeline.halted_by = incident. */
@@ -136,6 +136,22 @@ extern void capstan_meta_halt(int64 pipeline_id, int64 incident_id);
 #define META_GOES_ON "the pipeline goes on"
 /* Marks the open incidents of these severities resolved: ('retry' by the recovery, 'halt' by start_pipeline). */
 extern void capstan_meta_resolve_incidents(const char *pipeline, const char *severity, const char *resolution);
+
+/* watch.c */
+
+/* Since when tables are being copied, over restarts; noted if it was not yet.  0: none are (copying is false). */
+extern TimestampTz capstan_meta_note_snapshot(int64 pipeline_id, bool copying);
+
+typedef struct MetaTablespace
+{
+	Oid			id;
+	char	   *name;
+} MetaTablespace;
+
+/* Tablespaces with target tables or their indexes (List of MetaTablespace *), but for the database's own. */
+extern List *capstan_meta_tablespaces(int64 pipeline_id);
+/* Open warnings of a class are over. */
+extern void capstan_meta_resolve_warning(const char *pipeline, const char *class, const char *resolution);
 
 /* Snapshot */
 typedef struct CopyRange

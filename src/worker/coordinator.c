@@ -35,9 +35,9 @@
 #define TOUCH_TIMEOUT_MS 2000
 #define POLL_MS 1000
 
-/* Time for one climb of the lock ladder; after that a warning incident and a longer pause. */
-#define LOCK_BUDGET_MS 30000
-#define LOCK_PAUSE_MS 5000
+/* Time for one climb of the lock ladder; after that a warning incident and a longer pause.  Shorter where a try may wait only shortly. */
+#define LOCK_BUDGET_MS Min(30000, Max(2000, 30 * capstan_max_lock_wait))
+#define LOCK_PAUSE_MS Min(5000, Max(200, 5 * capstan_max_lock_wait))
 /* So many attempts at a round without success make a warning incident. */
 #define ATTEMPTS_TO_REPORT 10
 
@@ -191,6 +191,7 @@ take_lock(CopyRun *run, const RoundPlan *plan)
 	while (!capstan_tablelock_acquire(run->lock, plan->names[0], capstan_max_lock_wait, LOCK_BUDGET_MS))
 	{
 		report_no_lock(run, plan);
+		capstan_bounds_count_attempt(run, plan->names[0]);
 		capstan_process_wait(LOCK_PAUSE_MS, CAPSTAN_WAIT_SOURCE_LOCK);
 	}
 }
@@ -268,6 +269,7 @@ run_round(CopyRun *run, const RoundPlan *plan)
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->many = plan->ntables > 1;
 	LWLockRelease(Capstan->lock);
+	run->attempts = 0;
 	for (run->attempt = 1;; run->attempt++)
 	{
 		capstan_copy_drop_view(run);
@@ -287,10 +289,12 @@ run_round(CopyRun *run, const RoundPlan *plan)
 			return;
 		if (run->attempt % ATTEMPTS_TO_REPORT == 0)
 			report_attempts(run, plan);
+		capstan_bounds_count_attempt(run, plan->names[0]);
 		/* not at once: what was in the way may need a moment, and it must not find our view in its way */
 		capstan_copy_drop_view(run);
 		capstan_process_wait(Min(100 * run->attempt, LOCK_PAUSE_MS), CAPSTAN_WAIT_SOURCE_LOCK);
 	}
+	capstan_bounds_end_attempts(run);
 	capstan_copy_set_step(run, COPY_TOUCHED);
 	set_phase(run, ROUND_VIEWS_OPEN, false);
 

@@ -66,6 +66,9 @@ typedef struct CopyRun
 	int64		planned_table;	/* the table that rounds are on; 0: none */
 	int64		range_rows;		/* rows a range of it should have */
 	bool		no_small_tables;	/* that are not copied, any more */
+	int			attempts;		/* at the current round that failed: lock not had, or views not good */
+	double		attempts_told;	/* see bounds.c */
+	bool		had_a_round;
 	LockBatch  *batch;
 	int64		batch_wait_us;	/* of its last acquire */
 	List	   *alone;			/* ids (int64 *) of small tables that could not be locked with others: one by one, after those */
@@ -93,6 +96,13 @@ extern bool capstan_copy_time_is_up(const CopyRun *run);
 
 /* coordinator.c */
 extern void capstan_coordinator_main(CopyRun *run);
+
+/* bounds.c */
+
+/* An attempt at the current round has failed; raises when it was one too many.  Outside of a transaction. */
+extern void capstan_bounds_count_attempt(CopyRun *run, const char *table);
+/* The round was had. */
+extern void capstan_bounds_end_attempts(CopyRun *run);
 
 /* A round: ranges of one table, or several tables of one range each. */
 typedef struct RoundPlan

@@ -25,6 +25,10 @@ int			capstan_group_bytes = 16384;
 int			capstan_group_time = 200;
 int			capstan_heartbeat = 100;
 int			capstan_lock_timeout = 60000;
+int			capstan_bounds_interval = 10000;
+int			capstan_max_round_attempts = 1000;
+int			capstan_max_snapshot_time = 0;
+int			capstan_max_disk_usage = 95;
 int			capstan_synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
 
 static const struct config_enum_entry synchronous_commit_options[] = {
@@ -75,6 +79,15 @@ capstan_guc_init(void)
 	define_int("capstan.lock_timeout",
 			   "How long a worker waits for a lock that somebody holds on a target table before it retries.",
 			   &capstan_lock_timeout, 60000, 100, INT_MAX, PGC_SUSET, GUC_UNIT_MS);
+	define_int("capstan.bounds_interval", "How often a pipeline looks how near it is to its bounds.",
+			   &capstan_bounds_interval, 10000, 100, 3600000, PGC_SUSET, GUC_UNIT_MS);
+	define_int("capstan.max_round_attempts", "Attempts at a snapshot round after which the pipeline halts; 0: no bound.",
+			   &capstan_max_round_attempts, 1000, 0, INT_MAX, PGC_SUSET, 0);
+	define_int("capstan.max_snapshot_time", "Time that a snapshot may take before the pipeline halts; 0: no bound.",
+			   &capstan_max_snapshot_time, 0, 0, INT_MAX, PGC_SUSET, GUC_UNIT_S);
+	define_int("capstan.max_disk_usage",
+			   "Percentage of a file system of the target that may be used before the pipeline halts; 0: no bound.",
+			   &capstan_max_disk_usage, 95, 0, 100, PGC_SUSET, 0);
 	DefineCustomEnumVariable("capstan.synchronous_commit",
 							 "synchronous_commit of the pipelines' workers.",
 							 "Rows and position commit together, so that off loses nothing: "

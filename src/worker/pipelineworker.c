@@ -445,6 +445,7 @@ stream_forever(PipelineRun *run)
 
 		Assert(CurrentMemoryContext == run->event_context);
 		capstan_process_check_interrupts();
+		capstan_bounds_check(run);
 		if (!run->in_transaction)
 		{
 			bool		waiting = capstan_binlogstream_pending(run->stream);

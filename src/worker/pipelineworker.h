@@ -9,6 +9,7 @@
  *	 roundgate.c		the worker's side of snapshot rounds
  *	 witness.c			is the source the one it was?
  *	 indexbuild.c		the worker's side of building indexes after the copy
+ *	 bounds.c			how near it is to what it must not exceed
  */
 #ifndef CAPSTAN_PIPELINEWORKER_H
 #define CAPSTAN_PIPELINEWORKER_H
@@ -93,6 +94,10 @@ typedef struct PipelineRun
 	BackgroundWorkerHandle *copy_handles[CAPSTAN_MAX_COPY_WORKERS];
 	int			ncopy;
 	bool		copying;		/* some table is not copied yet */
+
+	/* Bounds. */
+	uint64		logged_us;		/* when the transaction begun last was committed on the source streamed from: Unix epoch; 0: none was */
+	struct BoundsWatch *bounds; /* see bounds.c */
 } PipelineRun;
 
 /* stream.c */
@@ -145,6 +150,14 @@ extern void capstan_witness_note(PipelineRun *run, uint64 original_commit_us, in
 
 /* At a boundary, between groups: when all is copied, sees to it that indexes are built, until they are. */
 extern void capstan_index_supervise(PipelineRun *run);
+
+/* bounds.c */
+
+/*
+ * Every capstan.bounds_interval: warns of what is near its bound, raises for what has reached it.  At a boundary the open group is committed
+ * first; in the middle of a source transaction with rows only the disk is looked at.
+ */
+extern void capstan_bounds_check(PipelineRun *run);
 
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);

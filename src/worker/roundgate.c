@@ -366,6 +366,7 @@ copy_round(PipelineRun *run)
 	while (!all_copied(run))
 	{
 		check_copy_workers(run);
+		capstan_bounds_check(run);
 		capstan_process_wait(COPY_WORKER_CHECK_MS, CAPSTAN_WAIT_ROUND);
 		if (GetCurrentTimestamp() < stall_at)
 			continue;

@@ -157,6 +157,10 @@ extern int	capstan_group_bytes;	/* kB */
 extern int	capstan_group_time;		/* ms */
 extern int	capstan_heartbeat;		/* ms */
 extern int	capstan_lock_timeout;	/* ms */
+extern int	capstan_bounds_interval;	/* ms */
+extern int	capstan_max_round_attempts; /* 0: no bound */
+extern int	capstan_max_snapshot_time;	/* s; 0: no bound */
+extern int	capstan_max_disk_usage; /* percent; 0: no bound */
 extern int	capstan_synchronous_commit;
 extern void capstan_guc_init(void);
 

@@ -286,6 +286,7 @@ begin_transaction(PipelineRun *run, const BinlogEvent *event)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
 				 errmsg("a source transaction began before the one before it ended")));
+	run->logged_us = event->u.gtid.immediate_commit_us;
 	capstan_round_at_boundary(run);
 	if (capstan_gtidset_contains(run->applied, &event->u.gtid.gtid))
 		ereport(ERROR,

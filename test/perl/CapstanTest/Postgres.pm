@@ -16,12 +16,12 @@ my $installed = $ENV{CAPSTAN_INSTALLED};
 # start(name => 'pg', conf => { name => value }, database => 'postgres'): a new cluster,
 # running and answering, with the extension of this tree in shared_preload_libraries. Values
 # of conf are written as they are, so quote what needs it. It does without fsync, since
-# what the tests kill is processes and not the machine. modules => ['map_test']: these of test/modules
+# what the tests kill is processes and not the machine; and how full the machine's disk is does not matter. modules => ['map_test']: these of test/modules
 # are built and installed, too.
 sub start
 {
 	my ($class, %opt) = @_;
-	my %conf = (fsync => 'off', max_worker_processes => 16, %{ $opt{conf} // {} });
+	my %conf = (fsync => 'off', max_worker_processes => 16, 'capstan.max_disk_usage' => 0, %{ $opt{conf} // {} });
 	my $self = bless { database => $opt{database} // 'postgres' }, $class;
 
 	unless ($installed)

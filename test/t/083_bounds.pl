@@ -1,0 +1,243 @@
+# Bounds: a warning at 80 %, a halt at the bound, and nothing lost by either.
+#
+# Why: a pipeline that fills the disk of its server, or whose source purges what it still needs, takes more with it than itself.
+# How: targets in tablespaces that are small file systems, filled by a file; a source that keeps its binary log for seconds; a
+# snapshot that a lock on the target holds up; a table of the source that an open transaction keeps from being locked.
+# Asserted: for disk, retention, snapshot time and attempts the warning comes first and the halt after it; each names the bound, the
+# value and the remedy; what is halted stays so over a restart and goes on after resume_pipeline, whose note is kept; retention
+# halts nothing that merely streams; warnings are resolved when the value is below again. A disk that is full in earnest, in the copy and in the
+# stream: retried until there is room, contents equal.
+# Not asserted: that MySQL purges when it may; a full pg_wal, which stops Postgres itself.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use Time::HiRes qw(sleep time);
+use CapstanTest;
+use CapstanTest::BothWays;
+
+BAIL_OUT('083_bounds needs root: it mounts file systems') if $> != 0;
+
+my $my = CapstanTest::MySQL->start(options => [ '--sync-binlog=0', '--innodb-flush-log-at-trx-commit=0' ]);
+my $pg = CapstanTest::Postgres->start(conf => {
+		'max_worker_processes' => 24, 'client_connection_check_interval' => "'100ms'", 'capstan.bounds_interval' => "'200ms'", 'capstan.max_disk_usage' => 95,
+		'capstan.max_lock_wait' => "'10ms'", 'capstan.max_round_attempts' => 5 });
+my @mounts;
+END { local $?; system('umount', '-l', $_) for @mounts }
+
+# A tablespace of so many MB.
+sub small_tablespace
+{
+	my ($name, $mb) = @_;
+	my $dir = $pg->dir . "/$name";
+	my (undef, undef, $uid, $gid) = getpwnam('postgres');
+
+	mkdir $dir or die $!;
+	system('mount', '-t', 'tmpfs', '-o', "size=${mb}m,uid=$uid,gid=$gid,mode=700", 'tmpfs', $dir) == 0 or die "mount: $?";
+	push @mounts, $dir;
+	$pg->safe_psql("CREATE TABLESPACE $name LOCATION '$dir'");
+	return $dir;
+}
+
+# Use up a file system so far that so many kB are left.
+sub fill
+{
+	my ($dir, $left) = @_;
+	my (undef, undef, undef, $free) = split ' ', (split /\n/, `df -k --output=target,size,used,avail $dir`)[1];
+	my $kb = int($free - $left);
+
+	system('dd', 'if=/dev/zero', "of=$dir/filler", 'bs=1k', "count=$kb", 'status=none');
+}
+
+sub drain { unlink "$_[0]/filler" or die $! }
+
+sub state { $pg->value("SELECT state FROM capstan.pipeline_status WHERE pipeline = '$_[0]'") }
+
+# An incident, waited for.
+sub incident
+{
+	my ($name, $severity, $class) = @_;
+	my $from = "FROM capstan.incident WHERE pipeline = '$name' AND severity = '$severity' AND class = '$class'";
+
+	$pg->poll_query_until("SELECT count(*) > 0 $from", 't', 30) or return {};
+	return (json_rows($pg, "SELECT row_to_json(incident) $from ORDER BY id DESC LIMIT 1"))[0];
+}
+
+# Warning and halt of a bound.
+sub both
+{
+	my ($name, $class, $bound, $detail, $remedy) = @_;
+	my $halt = expect_halt($pg, $name, $class, qr/^$bound is reached/, $detail, $remedy, qr/resume_pipeline\('$name', /);
+	my $warning = incident($name, 'warning', $class);
+
+	like($warning->{message} // '', qr/^$bound is nearly reached/, "$name: the warning names the bound");
+	like($warning->{detail}, $detail, '... the value');
+	like($warning->{hint}, $remedy, '... the remedy');
+	ok($halt && $warning->{id} < $halt->{id}, '... and came before the halt');
+	my ($percent) = $warning->{detail} =~ /(\d+) %/;
+	cmp_ok($warning->{occurrences}, '<', 6, '... and does not come again with each look');
+}
+
+sub resume
+{
+	my ($name) = @_;
+	my $id = $pg->value("SELECT halted_by FROM capstan.pipeline WHERE name = '$name'");
+
+	$pg->safe_psql("SELECT capstan.resume_pipeline('$name', 'mended $name')");
+	is($pg->safe_psql("SELECT resolved_by, resolution FROM capstan.incident WHERE id = $id"), "postgres|mended $name", "$name: the note is kept");
+}
+
+# A lock on a target table, until ->stop.
+sub hold
+{
+	my ($table) = @_;
+	my $psql = $pg->background("BEGIN; LOCK TABLE $table; SELECT pg_sleep(60)");
+
+	$pg->poll_query_until("SELECT count(*) FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'AccessExclusiveLock' AND granted", 1);
+	return $psql;
+}
+
+# A transaction of the source that stays open on b.busy, until let_go.
+my $open;
+sub keep_open { $open = $my->background("USE b; START TRANSACTION; INSERT INTO busy (v) VALUES ('open'); DO SLEEP(60)") }
+
+sub let_go
+{
+	my $id = $my->value("SELECT id FROM information_schema.processlist WHERE info = 'DO SLEEP(60)'");
+
+	$my->sql("KILL $id");
+	$open->wait;
+}
+
+$my->sql('CREATE DATABASE b; USE b;' . join('', map { "CREATE TABLE $_ (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(2000));
+	INSERT INTO $_ (v) VALUES ('a'), ('b'), ('c');" } qw(disk full kept slow busy)));
+$my->sql("USE b; INSERT INTO $_ (v) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 999) SELECT REPEAT('x', 2000) FROM s") for qw(full);
+$my->grant;
+$pg->safe_psql('CREATE EXTENSION capstan; CREATE SCHEMA b');
+$pg->create_server('source', $my);
+my $disk = small_tablespace('disk_space', 32);
+my $full = small_tablespace('full_space', 32);
+$pg->safe_psql("CREATE TABLE b.disk (id INT PRIMARY KEY USING INDEX TABLESPACE disk_space, v VARCHAR(2000));
+	CREATE TABLE b.\"full\" (id INT PRIMARY KEY USING INDEX TABLESPACE full_space, v VARCHAR(2000)) TABLESPACE full_space");
+
+# ---- disk, while copying: the index alone is in the small tablespace; and snapshot time, of one role's pipelines
+
+$pg->safe_psql("SELECT capstan.create_pipeline('$_', server => 'source', tables => '{b.$_}')") for qw(disk kept busy);
+$pg->safe_psql(q{CREATE ROLE dora SUPERUSER LOGIN; ALTER ROLE dora SET capstan.max_snapshot_time = '5s';
+	CREATE USER MAPPING FOR dora SERVER source OPTIONS (user 'capstan', password 'sesam');
+	SET ROLE dora; SELECT capstan.create_pipeline('slow', server => 'source', tables => '{b.slow}')});
+my $slow_lock = hold('b.slow');
+my $disk_lock = hold('b.disk');
+keep_open();
+sleep 0.2;
+$pg->safe_psql("SELECT capstan.start_pipeline('$_')") for qw(slow disk busy);
+ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status WHERE pipeline = 'disk'", 'snapshot'), 'disk: copying');
+fill($disk, 32 * 1024 * 0.15);
+is(incident('disk', 'warning', 'disk_usage')->{message}, 'capstan.max_disk_usage is nearly reached: tablespace "disk_space"', 'disk: 85 % of 95 % warns');
+sleep 0.5;
+is(state('disk'), 'snapshot', '... and no more');
+drain($disk);
+ok($pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE pipeline = 'disk' AND class = 'disk_usage' AND resolution = 'below the bound again'", 1), '... and is resolved');
+fill($disk, 32 * 1024 * 0.03);
+expect_halt($pg, 'disk', 'disk_usage', qr/^capstan.max_disk_usage is reached: tablespace "disk_space"/, qr/9[67] % of its file system is used, \d+ MB are free, and the bound is 95 %/, qr/raise capstan.max_disk_usage/);
+$disk_lock->stop;
+
+# ---- snapshot time
+
+both('slow', 'snapshot_time', 'capstan.max_snapshot_time', qr/the bound is 5 s: \d+ %/, qr/a higher capstan.max_snapshot_time/);
+$slow_lock->stop;
+$pg->safe_psql("ALTER ROLE dora SET capstan.max_snapshot_time = 0");
+$pg->restart;
+is(state('slow') . state('disk'), 'haltedhalted', 'both stay halted over a restart');
+resume($_) for qw(slow disk);
+expect_halt($pg, 'disk', 'disk_usage', qr/disk_space/);
+drain($disk);
+resume('disk');
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('$_', timeout => '20 s')") for qw(slow disk);
+is($pg->value("SELECT snapshot_started_at FROM capstan.pipeline_progress JOIN capstan.pipeline ON id = pipeline_id WHERE name = 'slow'"), undef, 'slow: the clock stopped')
+  if $pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE pipeline = 'slow' AND severity = 'warning' AND resolved_at IS NULL", 0);
+
+# ---- disk, while streaming
+
+fill($disk, 32 * 1024 * 0.03);
+expect_halt($pg, 'disk', 'disk_usage', qr/disk_space/);
+$my->sql("INSERT INTO b.disk (v) VALUES ('while halted')");
+drain($disk);
+resume('disk');
+
+# ---- retention, while copying
+
+$my->sql('SET GLOBAL binlog_expire_logs_seconds = 6');
+my $kept_lock = hold('b.kept');
+$pg->safe_psql("SELECT capstan.start_pipeline('kept')");
+$pg->poll_query_until("SELECT query FROM pg_stat_activity WHERE application_name = 'capstan pipeline \"kept\"'", 'standing still for a snapshot round');
+my $writer = $my->writer(sub { sleep 0.1; "INSERT INTO b.kept (v) VALUES ('w$_[0]')" });
+both('kept', 'binlog_retention', 'binlog_expire_logs_seconds of the source', qr/up to \d+ s old, and the source keeps its binary log for 6 s: \d+ %/, qr/SET PERSIST binlog_expire_logs_seconds = 24;/);
+is($pg->value("SELECT count(*) FROM capstan.incident WHERE pipeline IN ('slow', 'disk') AND class = 'binlog_retention'"), 0, 'who has nothing to apply does not lag');
+$my->sql('SET GLOBAL binlog_expire_logs_seconds = 3600');
+$kept_lock->stop;
+resume('kept');
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('kept', timeout => '20 s')");
+ok($pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE pipeline = 'kept' AND severity = 'warning' AND resolved_at IS NULL", 0), 'kept: resolved');
+
+# ---- retention, while streaming: the worker gives way to the lock again and again
+
+$pg->append_conf("capstan.lock_timeout = '700ms'");
+$pg->reload;
+$pg->safe_psql("SELECT capstan.stop_pipeline('kept')");
+$pg->safe_psql("SELECT capstan.start_pipeline('kept'); SELECT 1");
+sync_pipeline($pg, 'kept');
+my $last = $pg->value('SELECT max(id) FROM capstan.incident');
+$kept_lock = hold('b.kept');
+$my->sql('SET GLOBAL binlog_expire_logs_seconds = 3');
+ok($pg->poll_query_until("SELECT count(*) > 0 FROM capstan.incident WHERE id > $last AND pipeline = 'kept' AND class = 'binlog_retention' AND substring(detail FROM '(\\d+) %')::int > 100", 't', 30),
+	'a stream that lags for longer than the source keeps warns');
+is($pg->value("SELECT count(*) FROM capstan.incident WHERE id > $last AND severity = 'halt'"), 0, '... and is not halted');
+is($pg->value("SELECT count(*) FROM capstan.incident WHERE id > $last AND pipeline = 'kept' AND severity = 'warning'"), 1, '... it is one warning, however often the worker starts');
+$my->sql('SET GLOBAL binlog_expire_logs_seconds = 3600');
+$kept_lock->stop;
+$writer->stop;
+sync_pipeline($pg, 'kept');
+
+# ---- attempts
+
+both('busy', 'round_attempts', 'capstan.max_round_attempts', qr/[45] attempts at one snapshot round so far, the bound is 5/, qr/innodb_trx.*a higher capstan.max_lock_wait or capstan.max_round_attempts/);
+let_go();
+resume('busy');
+
+# ---- a disk that is full: in the copy, then in the stream
+
+$pg->append_conf('capstan.max_disk_usage = 0');
+$pg->reload;
+fill($full, 600);
+start_pipeline($pg, 'full', ['b.full'], timeout => 0);
+is(incident('full', 'retry', '53100')->{sqlstate}, '53100', 'copy: the disk is full, a retry');
+is($pg->value('SELECT count(*) FROM b."full"'), 0, '... nothing of the range is there');
+drain($full);
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('full', timeout => '30 s')");
+sync_pipeline($pg, 'full');
+my $before = $pg->value("SELECT applied FROM capstan.pipeline_status WHERE pipeline = 'full'");
+my $occurred = incident('full', 'retry', '53100')->{occurrences};
+fill($full, 600);
+$my->sql("INSERT INTO b.full (v) SELECT v FROM b.full; UPDATE b.full SET v = CONCAT('y', v) WHERE LENGTH(v) < 2000");
+ok($pg->poll_query_until("SELECT sum(occurrences) > $occurred FROM capstan.incident WHERE pipeline = 'full' AND class = '53100'", 't', 30), 'stream: the disk is full, a retry');
+like(state('full'), qr/retrying|starting|connecting|streaming/, '... that goes on');
+is($pg->value("SELECT applied FROM capstan.pipeline_status WHERE pipeline = 'full'"), $before, '... the position stands');
+is($pg->value('SELECT count(*) FROM b."full"'), 1002, '... and so do the rows');
+drain($full);
+
+sync_pipeline($pg, $_) for qw(full disk slow kept busy);
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('busy', timeout => '20 s')");
+sync_pipeline($pg, 'busy');
+tables_equal($my, $pg, ['b.*'], 'after all of it');
+is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.table_status'), 0, 'no row was a surprise');
+ok($pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE resolved_at IS NULL", 0), 'and nothing is open')
+  or diag($pg->safe_psql('SELECT * FROM capstan.incident WHERE resolved_at IS NULL'));
+
+$pg->safe_psql("SELECT capstan.stop_pipeline(pipeline) FROM capstan.pipeline_status");
+$pg->stop('immediate');
+
+done_testing();
