@@ -22,7 +22,7 @@
 #define LARGEST_SEED 20000
 
 static const char *const targets[] = {
-	"binlog", "payload", "tablemap", "rows", "json", "jsondiff", "decimal", "gtidset", "statement"
+	"binlog", "payload", "tablemap", "rows", "json", "jsondiff", "decimal", "gtidset", "statement", "charset"
 };
 
 #define NTARGETS (sizeof(targets) / sizeof(targets[0]))
@@ -192,6 +192,23 @@ save_statement(const char *sql, size_t length, bool ansi_quotes, bool no_backsla
 }
 
 static void
+save_texts(const SourceTable *table, const SourceValue *values)
+{
+	for (int i = 0; values != NULL && i < table->ncolumns; i++)
+	{
+		StrBuf		seed;
+
+		if (values[i].kind != VALUE_BYTES || table->columns[i].collation == 0)
+			continue;
+		capstan_strbuf_init(&seed);
+		append_uint(&seed, table->columns[i].collation, 2);
+		capstan_strbuf_append(&seed, values[i].u.bytes.data, values[i].u.bytes.length);
+		save("charset", &seed);
+		capstan_strbuf_free(&seed);
+	}
+}
+
+static void
 read_event(BinlogDecoder *decoder, const BinlogEvent *event, bool in_payload)
 {
 	SourceChange change;
@@ -206,7 +223,11 @@ read_event(BinlogDecoder *decoder, const BinlogEvent *event, bool in_payload)
 		return;
 	recording = true;
 	while ((next = capstan_binlog_next_change(decoder, &change, &error)) == BINLOG_CHANGE)
+	{
 		kinds_change(decoder, &change);
+		save_texts(change.table, change.before);
+		save_texts(change.table, change.after);
+	}
 	recording = false;
 	if (next == BINLOG_ERROR)
 	{

@@ -26,6 +26,7 @@ use strict;
 use warnings;
 
 use Carp qw(croak);
+use Errno ();
 use IO::Select;
 use IO::Socket::INET;
 use Socket qw(AF_UNIX SOCK_STREAM PF_UNSPEC);
@@ -119,6 +120,24 @@ sub _alter
 	return $out;
 }
 
+# How many of the bytes were taken. One who is sent more than he takes may go away without a word: no longer than $patience seconds are
+# waited for him.
+sub _write
+{
+	my ($socket, $bytes, $patience) = @_;
+	my $sent = 0;
+
+	$socket->blocking(0);
+	while ($sent < length $bytes)
+	{
+		my $n = syswrite($socket, $bytes, length($bytes) - $sent, $sent);
+		next if $n && ($sent += $n);
+		last unless $!{EAGAIN} && IO::Select->new($socket)->can_write($patience);
+	}
+	$socket->blocking(1);
+	return $sent;
+}
+
 sub _serve
 {
 	my ($listen, $control, $host, $port, $alter) = @_;
@@ -192,13 +211,7 @@ sub _serve
 			}
 			my $cut = $at >= 0 && $mode eq 'cut';
 			$bytes = substr($bytes, 0, $at + 1) if $cut;
-			my $sent = 0;
-			while ($sent < length $bytes)
-			{
-				my $n = syswrite($other, $bytes, length($bytes) - $sent, $sent);
-				last unless $n;
-				$sent += $n;
-			}
+			my $sent = _write($other, $bytes, $alter ? 3 : undef);
 			$end->($ready, $other) if $cut || $sent < length $bytes;
 		}
 	}
