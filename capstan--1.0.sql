@@ -216,7 +216,7 @@ CREATE TABLE capstan.table_object (
 CREATE INDEX table_object_table ON capstan.table_object (table_id);
 CREATE INDEX table_object_pipeline ON capstan.table_object (pipeline_id);
 CREATE INDEX table_object_refers_to ON capstan.table_object (refers_to) WHERE refers_to IS NOT NULL;
-CREATE INDEX table_object_to_build ON capstan.table_object (table_id) WHERE kind IN ('index', 'unique') AND state IN ('pending', 'building');
+CREATE INDEX table_object_to_build ON capstan.table_object (pipeline_id, table_id) WHERE kind IN ('index', 'unique') AND state IN ('pending', 'building');
 COMMENT ON TABLE capstan.table_object IS 'what else the captured tables have on the source, as it was when the pipeline was created, and what becomes of it here';
 COMMENT ON COLUMN capstan.table_object.name IS 'on the source: of the index or constraint, or of the column; NULL: the table''s own';
 COMMENT ON COLUMN capstan.table_object.definition IS 'what the source says';
@@ -428,8 +428,8 @@ SELECT
         WHEN p.halted_by IS NOT NULL THEN 'halted'
         WHEN NOT capstan.belongs_here(p.system_identifier, p.database_oid) THEN 'unadopted'
         WHEN w.state = 'streaming' AND w.pid IS NOT NULL AND EXISTS (
-            SELECT FROM capstan.pipeline_table x JOIN capstan.table_object o ON o.table_id = x.id
-            WHERE x.pipeline_id = p.id AND o.kind IN ('index', 'unique') AND o.state IN ('pending', 'building')) THEN 'indexing'
+            SELECT FROM capstan.table_object o
+            WHERE o.pipeline_id = p.id AND o.kind IN ('index', 'unique') AND o.state IN ('pending', 'building')) THEN 'indexing'
         WHEN w.pid IS NOT NULL THEN w.state
         WHEN p.desired_state = 'stopped' THEN 'stopped'
         WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_constraint.h"
 #include "common/hashfn.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
@@ -156,12 +157,15 @@ object_constraint_name(ObjectBuild *build, int table, const char *wanted)
 {
 	const ObjectTable *owner = &build->tables[table];
 	char	   *scope = psprintf("%s.%s", owner->target_schema, owner->target_table);
+	Oid			namespace = get_namespace_oid(owner->target_schema, true);
+	Oid			relid = OidIsValid(namespace) ? get_relname_relid(owner->target_table, namespace) : InvalidOid;
 
 	for (int attempt = 0;; attempt++)
 	{
 		char	   *name = attempt == 0 ? pstrdup(wanted) : hashed_name(wanted, attempt);
 
-		if (strlen(name) < NAMEDATALEN && take_name(build->constraint_names, scope, name))
+		if (strlen(name) < NAMEDATALEN && take_name(build->constraint_names, scope, name) &&
+			!(OidIsValid(relid) && ConstraintNameIsUsed(CONSTRAINT_RELATION, relid, name)))
 			return name;
 	}
 }

@@ -25,7 +25,7 @@ extern void meta_insert_objects(int64 pipeline_id, List *objects);
  * autovacuum would look at by default.
  */
 #define META_UNINDEXED \
-	"t.state = 'streaming' AND (EXISTS (SELECT FROM capstan.table_object o WHERE o.table_id = t.id " \
+	"t.state = 'streaming' AND (EXISTS (SELECT FROM capstan.table_object o WHERE o.pipeline_id = t.pipeline_id AND o.table_id = t.id " \
 	"AND o.kind IN ('index', 'unique') AND o.state IN ('pending', 'building')) OR (NOT t.analyzed AND t.rows_copied >= 50))"
 
 #endif

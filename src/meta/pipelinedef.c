@@ -224,7 +224,8 @@ capstan_meta_adopt_pipeline(int64 id)
 	"CASE WHEN $2 THEN g.applied END, " \
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id), " \
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming'), " \
-	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND " META_UNINDEXED ") " \
+	"CASE WHEN NOT EXISTS (SELECT FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming') THEN " \
+	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND " META_UNINDEXED ") END " \
 	"FROM capstan.pipeline p " \
 	"LEFT JOIN capstan.pipeline_progress g ON g.pipeline_id = p.id " \
 	"LEFT JOIN capstan.incident i ON i.id = p.halted_by " \

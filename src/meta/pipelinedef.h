@@ -77,7 +77,7 @@ typedef struct PipelineLook
 	char	   *applied;		/* gtid_set as text, NULL if not asked for or never started */
 	int64		tables;
 	int64		tables_pending; /* not copied yet */
-	int64		tables_unindexed;	/* copied, but some index is not there, or ANALYZE was not run */
+	int64		tables_unindexed;	/* when all are copied: those without some index or ANALYZE; before, 0 */
 } PipelineLook;
 
 extern void capstan_meta_look(int64 id, bool with_applied, PipelineLook *look);

@@ -23,11 +23,21 @@
 		memset(&(array)[n], 0, sizeof(type)); \
 	} while (0)
 
+/* What one query tells of a constraint, for rows of another one: joined here, since the server does so in quadratic time. */
+typedef struct ConstraintText
+{
+	char	   *schema_name;
+	char	   *name;
+	char	   *texts[2];		/* CHECK: its clause; foreign key: ON UPDATE, ON DELETE */
+} ConstraintText;
+
 typedef struct ObjectReader
 {
 	int			ntables;
 	SourceTableInfo **tables;	/* sorted by schema, name */
 	SourceTableInfo *last;		/* rows of one table come together */
+	int			ntexts;
+	ConstraintText *texts;		/* sorted once all are there; names are unique in a schema, for each kind of constraint */
 } ObjectReader;
 
 static int
@@ -162,9 +172,48 @@ add_index_part(void *arg, char **row, const unsigned long *lengths, int ncolumns
 		index->expression = pstrdup(row[INDEX_EXPRESSION] != NULL ? row[INDEX_EXPRESSION] : "");
 }
 
+static int
+compare_texts(const void *a, const void *b)
+{
+	const ConstraintText *left = a;
+	const ConstraintText *right = b;
+	int			c = strcmp(left->schema_name, right->schema_name);
+
+	return c != 0 ? c : strcmp(left->name, right->name);
+}
+
+static void
+add_constraint_text(void *arg, char **row, const unsigned long *lengths, int ncolumns)
+{
+	ObjectReader *reader = arg;
+	ConstraintText *text;
+
+	GROW(reader->texts, reader->ntexts, ConstraintText);
+	text = &reader->texts[reader->ntexts++];
+	text->schema_name = pstrdup(row[0]);
+	text->name = pstrdup(row[1]);
+	text->texts[0] = pstrdup(row[2] != NULL ? row[2] : "");
+	text->texts[1] = pstrdup(row[3] != NULL ? row[3] : "");
+}
+
+static const ConstraintText *
+find_text(ObjectReader *reader, char *schema_name, char *name)
+{
+	ConstraintText wanted = {schema_name, name, {NULL, NULL}};
+	ConstraintText *found = bsearch(&wanted, reader->texts, reader->ntexts, sizeof(ConstraintText), compare_texts);
+
+	/* it was dropped between the two queries, or made */
+	if (found == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("constraint \"%s\" in schema \"%s\" of the source is being changed", name, schema_name),
+				 errhint("Try again.")));
+	return found;
+}
+
 enum
 {
-	CHECK_SCHEMA, CHECK_TABLE, CHECK_NAME, CHECK_CLAUSE, CHECK_ENFORCED
+	CHECK_SCHEMA, CHECK_TABLE, CHECK_NAME, CHECK_ENFORCED
 };
 
 static void
@@ -178,14 +227,13 @@ add_check(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 	GROW(info->objects->checks, info->objects->nchecks, SourceCheck);
 	check = &info->objects->checks[info->objects->nchecks++];
 	check->name = pstrdup(row[CHECK_NAME]);
-	check->clause = pstrdup(row[CHECK_CLAUSE] != NULL ? row[CHECK_CLAUSE] : "");
+	check->clause = find_text(arg, row[CHECK_SCHEMA], row[CHECK_NAME])->texts[0];
 	check->enforced = row[CHECK_ENFORCED] != NULL && strcmp(row[CHECK_ENFORCED], "YES") == 0;
 }
 
 enum
 {
-	KEY_SCHEMA, KEY_TABLE, KEY_NAME, KEY_COLUMN, KEY_PARENT_SCHEMA, KEY_PARENT_TABLE, KEY_PARENT_COLUMN, KEY_ON_UPDATE,
-	KEY_ON_DELETE
+	KEY_SCHEMA, KEY_TABLE, KEY_NAME, KEY_COLUMN, KEY_PARENT_SCHEMA, KEY_PARENT_TABLE, KEY_PARENT_COLUMN
 };
 
 /* One row for each column of each foreign key, in order. */
@@ -201,13 +249,15 @@ add_foreign_key_part(void *arg, char **row, const unsigned long *lengths, int nc
 	objects = info->objects;
 	if (objects->nforeign_keys == 0 || strcmp(objects->foreign_keys[objects->nforeign_keys - 1].name, row[KEY_NAME]) != 0)
 	{
+		const ConstraintText *rules = find_text(arg, row[KEY_SCHEMA], row[KEY_NAME]);
+
 		GROW(objects->foreign_keys, objects->nforeign_keys, SourceForeignKey);
 		key = &objects->foreign_keys[objects->nforeign_keys++];
 		key->name = pstrdup(row[KEY_NAME]);
 		key->parent_schema = pstrdup(row[KEY_PARENT_SCHEMA]);
 		key->parent_table = pstrdup(row[KEY_PARENT_TABLE]);
-		key->on_update = pstrdup(row[KEY_ON_UPDATE] != NULL ? row[KEY_ON_UPDATE] : "");
-		key->on_delete = pstrdup(row[KEY_ON_DELETE] != NULL ? row[KEY_ON_DELETE] : "");
+		key->on_update = rules->texts[0];
+		key->on_delete = rules->texts[1];
 	}
 	key = &objects->foreign_keys[objects->nforeign_keys - 1];
 	if (key->ncolumns == SOURCE_MAX_PARTS)
@@ -241,33 +291,65 @@ read_columns_and_indexes(SourceConn *conn, ObjectReader *reader, const char *con
 							  WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE, add_index_part, reader);
 }
 
+/* Their schemas only: these tables do not tell of which table a constraint is, or not fast. */
+static char *
+schema_condition(const ObjectReader *reader)
+{
+	StringInfoData sql;
+	const char *last = NULL;
+
+	initStringInfo(&sql);
+	for (int i = 0; i < reader->ntables; i++)
+	{
+		const char *schema_name = reader->tables[i]->table.schema_name;
+
+		if (last == NULL || strcmp(last, schema_name) != 0)
+			appendStringInfo(&sql, "%s%s", last == NULL ? "CONSTRAINT_SCHEMA IN (" : ", ", capstan_wire_quote_literal(schema_name));
+		last = schema_name;
+	}
+	appendStringInfoChar(&sql, ')');
+	return sql.data;
+}
+
+static void
+read_texts(SourceConn *conn, ObjectReader *reader, const char *sql)
+{
+	reader->ntexts = 0;
+	capstan_wire_for_each_row(conn, sql, WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, add_constraint_text, reader);
+	qsort(reader->texts, reader->ntexts, sizeof(ConstraintText), compare_texts);
+}
+
 static void
 read_constraints(SourceConn *conn, ObjectReader *reader, const char *condition)
 {
+	char	   *schemas = schema_condition(reader);
+
 	if (capstan_wire_server_version_num(conn) >= VERSION_WITH_CHECKS)
+	{
+		read_texts(conn, reader, psprintf("SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, CHECK_CLAUSE, NULL "
+										  "FROM information_schema.CHECK_CONSTRAINTS WHERE %s", schemas));
 		capstan_wire_for_each_row(conn,
-								  psprintf("SELECT t.TABLE_SCHEMA, t.TABLE_NAME, c.CONSTRAINT_NAME, c.CHECK_CLAUSE, t.ENFORCED "
-										   "FROM information_schema.TABLE_CONSTRAINTS t JOIN information_schema.CHECK_CONSTRAINTS c "
-										   "ON c.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND c.CONSTRAINT_NAME = t.CONSTRAINT_NAME "
-										   "WHERE t.CONSTRAINT_TYPE = 'CHECK' AND %s "
-										   "ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME, c.CONSTRAINT_NAME", condition),
-								  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, add_check, reader);
+								  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ENFORCED "
+										   "FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_TYPE = 'CHECK' AND %s "
+										   "ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME", condition),
+								  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE, add_check, reader);
+	}
+	read_texts(conn, reader, psprintf("SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE "
+									  "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE %s", schemas));
 	capstan_wire_for_each_row(conn,
-							  psprintf("SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, t.COLUMN_NAME, t.REFERENCED_TABLE_SCHEMA, "
-									   "t.REFERENCED_TABLE_NAME, t.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE "
-									   "FROM information_schema.KEY_COLUMN_USAGE t JOIN information_schema.REFERENTIAL_CONSTRAINTS r "
-									   "ON r.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = t.CONSTRAINT_NAME "
-									   "AND r.TABLE_NAME = t.TABLE_NAME "
-									   "WHERE t.REFERENCED_TABLE_NAME IS NOT NULL AND %s "
-									   "ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, t.ORDINAL_POSITION", condition),
-							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE
-							  WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, add_foreign_key_part, reader);
+							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA, "
+									   "REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE "
+									   "WHERE REFERENCED_TABLE_NAME IS NOT NULL AND %s "
+									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION", condition),
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE,
+							  add_foreign_key_part, reader);
 }
 
 void
 capstan_wire_fill_objects(SourceConn *conn, List *infos)
 {
 	ObjectReader reader = {0};
+	const SourceTable **tables;
 	ListCell   *lc;
 	char	   *condition;
 
@@ -282,15 +364,10 @@ capstan_wire_fill_objects(SourceConn *conn, List *infos)
 		reader.tables[reader.ntables++] = info;
 	}
 	qsort(reader.tables, reader.ntables, sizeof(SourceTableInfo *), compare_infos);
-
-	{
-		const SourceTable **tables = palloc(sizeof(SourceTable *) * reader.ntables);
-
-		for (int i = 0; i < reader.ntables; i++)
-			tables[i] = &reader.tables[i]->table;
-		read_columns_and_indexes(conn, &reader,
-								 capstan_wire_table_condition(tables, reader.ntables, "TABLE_SCHEMA", "TABLE_NAME"));
-		condition = capstan_wire_table_condition(tables, reader.ntables, "t.TABLE_SCHEMA", "t.TABLE_NAME");
-	}
+	tables = palloc(sizeof(SourceTable *) * reader.ntables);
+	for (int i = 0; i < reader.ntables; i++)
+		tables[i] = &reader.tables[i]->table;
+	condition = capstan_wire_table_condition(tables, reader.ntables, "TABLE_SCHEMA", "TABLE_NAME");
+	read_columns_and_indexes(conn, &reader, condition);
 	read_constraints(conn, &reader, condition);
 }
