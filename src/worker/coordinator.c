@@ -27,6 +27,7 @@
 #include "errcodes.h"
 #include "snapshot/readview.h"
 #include "worker/copyworker.h"
+#include "worker/fault.h"
 
 /* The lock is held no longer than this for views to be opened. */
 #define VIEWS_TIMEOUT_MS 500
@@ -237,7 +238,9 @@ capture(CopyRun *run, const RoundPlan *plan)
 		take_lock(run, plan);
 	else if (!take_locks(run, plan))
 		return false;
+	CAPSTAN_FAULT("lock_held");
 	gtid_set = capstan_wire_query_not_null(many ? run->lock->helper : run->lock->conn, "SELECT @@GLOBAL.gtid_executed");
+	CAPSTAN_FAULT("g_read");
 	touch_in_lock = many || run->lock->held != TABLE_LOCK_WRITE;
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->touch_in_lock = touch_in_lock;
@@ -247,8 +250,10 @@ capture(CopyRun *run, const RoundPlan *plan)
 	set_phase(run, ROUND_OPEN_VIEWS, false);
 	good = capstan_copy_open_view(run, touch_in_lock) != COPY_VIEW_FAILED;
 	good = good && wait_for_others(run, touch_in_lock ? COPY_TOUCHED : COPY_VIEW_OPEN, VIEWS_TIMEOUT_MS);
+	CAPSTAN_FAULT("views_open");
 	hold_us = many ? capstan_lockbatch_release(run->batch) : capstan_tablelock_release(run->lock);
 
+	CAPSTAN_FAULT("unlocked");
 	if (good && !touch_in_lock)
 	{
 		set_phase(run, ROUND_TOUCH, false);
@@ -260,6 +265,7 @@ capture(CopyRun *run, const RoundPlan *plan)
 	if (good)
 		capstan_meta_save_round(run->pipeline->id, run->round, gtid_set);
 	capstan_copy_commit_catalog(run);
+	CAPSTAN_FAULT("round_saved");
 	return good;
 }
 
@@ -297,6 +303,7 @@ run_round(CopyRun *run, const RoundPlan *plan)
 	capstan_bounds_end_attempts(run);
 	capstan_copy_set_step(run, COPY_TOUCHED);
 	set_phase(run, ROUND_VIEWS_OPEN, false);
+	CAPSTAN_FAULT("views_announced");
 
 	for (;;)
 	{
@@ -312,6 +319,7 @@ run_round(CopyRun *run, const RoundPlan *plan)
 	capstan_copy_ranges(run);
 	capstan_copy_drop_view(run);
 	capstan_copy_set_step(run, COPY_DONE);
+	CAPSTAN_FAULT("copy_done");
 	for (;;)
 	{
 		RoundPhase	phase;
@@ -356,6 +364,7 @@ capstan_coordinator_main(CopyRun *run)
 		MemoryContextSwitchTo(round_context);
 		if (!more)
 			return;
+		CAPSTAN_FAULT("plan_committed");
 		run_round(run, &plan);
 	}
 }

@@ -37,6 +37,7 @@
 #include "errcodes.h"
 #include "snapshot/readview.h"
 #include "worker/copyworker.h"
+#include "worker/fault.h"
 #include "worker/lock.h"
 #include "worker/serveroptions.h"
 
@@ -222,6 +223,7 @@ capstan_copy_open_view(CopyRun *run, bool touch)
 		return touch ? COPY_TOUCHED : COPY_VIEW_OPEN;
 	capstan_readview_open(run->conn);
 	run->view_open = true;
+	CAPSTAN_FAULT("view_open");
 	return touch ? capstan_copy_touch(run, true) : COPY_VIEW_OPEN;
 }
 
@@ -280,6 +282,7 @@ capstan_copy_ranges(CopyRun *run)
 	run->copied_us = 0;
 	if (run->jobs == NIL)
 		return;
+	CAPSTAN_FAULT("copy_begin");
 	INSTR_TIME_SET_CURRENT(start);
 	run->copy_started_at = GetCurrentTimestamp();
 	capstan_copy_begin_catalog(run);
@@ -308,7 +311,9 @@ capstan_copy_ranges(CopyRun *run)
 	MyPlace.table[0] = '\0';
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
+	CAPSTAN_FAULT("copy_before_commit");
 	capstan_copy_commit_catalog(run);
+	CAPSTAN_FAULT("copy_committed");
 	pgstat_report_activity(STATE_IDLE, NULL);
 	pgstat_report_stat(true);
 	INSTR_TIME_SET_CURRENT(end);

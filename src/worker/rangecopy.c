@@ -16,6 +16,7 @@
 
 #include "snapshot/readview.h"
 #include "worker/copyworker.h"
+#include "worker/fault.h"
 
 /* Interrupts and the clock are looked at this often. */
 #define INTERRUPT_ROWS 256
@@ -82,6 +83,7 @@ copy_piece(RangeCopy *copy, const char *select, int64 most)
 	while (end == PIECE_RANGE_ENDS && capstan_wire_fetch(cursor, copy->values))
 	{
 		capstan_range_writer_put(copy->writer, copy->values);
+		CAPSTAN_FAULT("copy_row");
 		if (++rows == most)
 			end = PIECE_FULL;
 		if (rows % INTERRUPT_ROWS == 0 || capstan_wire_cursor_bytes(cursor) - looked_at > INTERRUPT_BYTES)
@@ -164,6 +166,7 @@ capstan_copy_range(CopyRun *run, RangeJob *job)
 	else
 		(void) copy_piece(&copy, capstan_range_select(job->source, NULL, NULL, 0), 0);
 	(void) capstan_range_writer_end(copy.writer);
+	CAPSTAN_FAULT("range_written");
 
 	run->copied_bytes += copy.bytes;
 	if (complete)

@@ -48,6 +48,7 @@
 #include "utils/timestamp.h"
 
 #include "errcodes.h"
+#include "worker/fault.h"
 #include "worker/pipelineworker.h"
 
 /* How often the copy workers are looked after while the stream runs. */
@@ -359,6 +360,7 @@ copy_round(PipelineRun *run)
 	capstan_gtidset_free(run->needed);
 	run->needed = NULL;
 	capstan_stream_commit(run);
+	CAPSTAN_FAULT("gate_reached");
 	INSTR_TIME_SET_CURRENT(start);
 	pgstat_report_activity(STATE_IDLE, "standing still for a snapshot round");
 	set_phase(run, ROUND_COPY);
@@ -378,6 +380,7 @@ copy_round(PipelineRun *run)
 
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, start);
+	CAPSTAN_FAULT("settle_begin");
 	begin_catalog(run);
 	capstan_meta_add_pause(run->pipeline->id, run->round, (int64) INSTR_TIME_GET_MICROSEC(end));
 	ids = capstan_meta_settle_whole_tables(run->pipeline->id, run->round);
@@ -391,9 +394,12 @@ copy_round(PipelineRun *run)
 		if (!table->copied)
 			settle_table(table);
 	}
+	CAPSTAN_FAULT("settle_before_commit");
 	commit_catalog(run);
+	CAPSTAN_FAULT("settled");
 	note_progress(run);
 	set_phase(run, ROUND_FINISHED);
+	CAPSTAN_FAULT("round_finished");
 	run->advanced = true;
 }
 

@@ -15,6 +15,7 @@
 
 #include "snapshot/readview.h"
 #include "worker/copyworker.h"
+#include "worker/fault.h"
 
 /* Rows of a range: the first guess for a table, and the least; the most is capstan.max_range_rows, which wins. */
 #define FIRST_RANGE_BYTES (8 * 1024 * 1024)
@@ -310,6 +311,7 @@ capstan_roundplan_next(CopyRun *run, RoundPlan *plan)
 	run->round = capstan_meta_last_round(run->pipeline->id) + 1;
 	capstan_meta_save_round(run->pipeline->id, run->round, NULL);
 	capstan_meta_plan_ranges(plan->ranges, run->round);
+	CAPSTAN_FAULT("plan_before_commit");
 	capstan_copy_commit_catalog(run);
 	return true;
 }

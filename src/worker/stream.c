@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "errcodes.h"
+#include "worker/fault.h"
 #include "worker/pipelineworker.h"
 
 /* Without rows to commit, the position is saved this often. */
@@ -222,13 +223,16 @@ capstan_stream_commit(PipelineRun *run)
 		return;
 	Assert(!run->in_transaction);
 	flush_counters(run, interval_over);
+	CAPSTAN_FAULT("group_before_progress");
 	save_progress(run);
+	CAPSTAN_FAULT("group_before_commit");
 	if (MyPlace.alone)
 		strlcpy(MyPlace.gtid, MyPlace.last_gtid, sizeof(MyPlace.gtid));
 	PopActiveSnapshot();
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
 	CommitTransactionCommand();
+	CAPSTAN_FAULT("group_committed");
 	MemoryContextSwitchTo(run->event_context);
 	run->group_open = false;
 	run->progress_dirty = false;
@@ -513,6 +517,7 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 		MemoryContextReset(run->row_context);
 		MemoryContextSwitchTo(run->stream_context);
 		run->group_rows++;
+		CAPSTAN_FAULT("stream_row");
 	}
 	MemoryContextSwitchTo(run->event_context);
 	if (next == BINLOG_ERROR)

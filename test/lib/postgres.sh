@@ -32,6 +32,7 @@ pg_locate()
 			PG_STAGE=/var/tmp/capstan-stage.$(cksum <<<"$CAPSTAN_TOP" | cut -d' ' -f1)
 		fi
 	fi
+	[ -z "${CAPSTAN_FAULT_POINTS:-}" ] || PG_STAGE+=-faults
 	PG_BIN=$PG_STAGE$bindir
 	stamp="$("$PG_CONFIG" --version) $(stat -c %Y "$bindir/postgres")"
 	# Extensions that tests use (deps.sh) may have been installed since.
@@ -51,10 +52,15 @@ pg_locate()
 	) 8>"$PG_STAGE.lock" || die "copying the server to $PG_STAGE failed"
 }
 
-# Build the tree and install it into the stage.
+# Build the tree and install it into the stage. With CAPSTAN_FAULT_POINTS set that is a stage of its own, and a build
+# with fault points (src/worker/fault.h), in a copy of the tree.
 pg_install_extension()
 {
 	pg_locate
+	[ -z "${CAPSTAN_FAULT_POINTS:-}" ] || {
+		pg_install_fault_points
+		return
+	}
 	(
 		flock 8
 		# Not a child of the make that called us: its flags are not meant for this one.
@@ -63,6 +69,25 @@ pg_install_extension()
 			quietly make -C "$CAPSTAN_TOP" --no-print-directory PG_CONFIG="$PG_CONFIG" \
 				DESTDIR="$PG_STAGE" install
 	) 8>"$PG_STAGE.lock" || die "building the extension failed"
+}
+
+# Objects of the tree are taken over, but for those of worker/, where the fault points are.
+pg_install_fault_points()
+{
+	local copy=$CAPSTAN_TOP/build/fault-points
+
+	(
+		flock 8
+		unset MAKEFLAGS MFLAGS MAKELEVEL
+		mkdir -p "$copy/src"
+		quietly make -s -C "$CAPSTAN_TOP" -j"$(nproc)" --no-print-directory PG_CONFIG="$PG_CONFIG" all &&
+			cp -a "$CAPSTAN_TOP"/{Makefile,capstan--*.sql,capstan.control} "$copy" &&
+			cp -a "$CAPSTAN_TOP"/src/. "$copy/src" &&
+			rm -f "$copy"/src/worker/*.o "$copy/capstan.so" &&
+			quietly make -s -C "$copy" -j"$(nproc)" --no-print-directory PG_CONFIG="$PG_CONFIG" \
+				COPT=-DCAPSTAN_FAULT_POINTS all &&
+			quietly make -C "$copy" --no-print-directory PG_CONFIG="$PG_CONFIG" DESTDIR="$PG_STAGE" install
+	) 8>"$PG_STAGE.lock" || die "building the extension with fault points failed"
 }
 
 # Build a module of test/modules and install it into the stage.

@@ -16,7 +16,8 @@ my $installed = $ENV{CAPSTAN_INSTALLED};
 # start(name => 'pg', conf => { name => value }, database => 'postgres'): a new cluster,
 # running and answering, with the extension of this tree in shared_preload_libraries. Values
 # of conf are written as they are, so quote what needs it. It does without fsync, since
-# what the tests kill is processes and not the machine; and how full the machine's disk is does not matter. modules => ['map_test']: these of test/modules
+# what the tests kill is processes and not the machine; and how full the machine's disk is does not matter. fault_points => 1:
+# the build with fault points (fault_point), for all instances of the script. modules => ['map_test']: these of test/modules
 # are built and installed, too.
 sub start
 {
@@ -24,6 +25,11 @@ sub start
 	my %conf = (fsync => 'off', max_worker_processes => 16, 'capstan.max_disk_usage' => 0, %{ $opt{conf} // {} });
 	my $self = bless { database => $opt{database} // 'postgres' }, $class;
 
+	if ($opt{fault_points} && !$ENV{CAPSTAN_FAULT_POINTS})
+	{
+		$ENV{CAPSTAN_FAULT_POINTS} = 1;
+		$installed = 0;
+	}
 	unless ($installed)
 	{
 		CapstanTest::ctl('pg_install_extension');
@@ -208,6 +214,30 @@ sub restart
 	$self->stop($mode);
 	$self->start_again;
 }
+
+# fault_point($name, $action, passing => 1, copy_index => ...): what src/worker/fault.c says. wait_struck: until it acts; false after the timeout.
+sub fault_point
+{
+	my ($self, $name, $action, %opt) = @_;
+
+	CapstanTest::_spew($self->data . '/capstan_fault.new', join(' ', $name, $opt{passing} // 1, $action, $opt{copy_index} // '') . "\n");
+	rename($self->data . '/capstan_fault.new', $self->data . '/capstan_fault') or croak $!;
+}
+
+sub wait_struck
+{
+	my ($self, $timeout) = @_;
+
+	for (1 .. 100 * $timeout)
+	{
+		return 1 unless -e $self->data . '/capstan_fault';
+		sleep(0.01);
+	}
+	return 0;
+}
+
+# Lets go on who stands still at a fault point of action hold.
+sub fault_go { CapstanTest::_spew($_[0]->data . '/capstan_fault.go', '') }
 
 # Add lines to postgresql.conf; follow with reload or restart.
 sub append_conf
