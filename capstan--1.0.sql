@@ -164,8 +164,9 @@ CREATE TABLE capstan.pipeline_table (
     key_pageable        boolean NOT NULL,
     definition          text NOT NULL,
     defaults            bytea,
-    state               text NOT NULL CHECK (state IN ('pending', 'copying', 'streaming')),
+    state               text NOT NULL CHECK (state IN ('requested', 'pending', 'copying', 'streaming')),
     generation          integer NOT NULL DEFAULT 1,
+    since               capstan.gtid_set,
     rows_estimate       bigint,
     bytes_estimate      bigint,
     rows_copied         bigint NOT NULL DEFAULT 0,
@@ -194,8 +195,23 @@ CREATE INDEX pipeline_table_uncopied ON capstan.pipeline_table (pipeline_id) WHE
 COMMENT ON TABLE capstan.pipeline_table IS 'captured tables of each pipeline: target, key, copy state, counters';
 COMMENT ON COLUMN capstan.pipeline_table.definition IS 'what the source table looked like when it was captured; compared with every table map of the stream';
 COMMENT ON COLUMN capstan.pipeline_table.defaults IS 'what row images without a column imply for it (binlog_row_image = MINIMAL); noted at the first start';
+COMMENT ON COLUMN capstan.pipeline_table.generation IS 'number of its copy: a new one for each resync_table, never the same again';
+COMMENT ON COLUMN capstan.pipeline_table.since IS
+    'what the source had executed before the definition was read, of a table that was added or resynced: none of that is applied to it from the log, its copy brings it';
 COMMENT ON COLUMN capstan.pipeline_table.analyzed IS 'ANALYZE was run on it after its copy';
 COMMENT ON COLUMN capstan.pipeline_table.key_ordered IS 'the key sorts alike on both sides: changes beyond the copied ranges are left to their range';
+
+-- While a table is resynced, the new content is built here; what is in the target stays as it was until then.
+CREATE TABLE capstan.table_shadow (
+    table_id            bigint PRIMARY KEY REFERENCES capstan.pipeline_table ON DELETE CASCADE,
+    shadow              regclass NOT NULL,
+    columns             text[] NOT NULL,
+    key                 text[] NOT NULL,
+    exchanged           boolean NOT NULL DEFAULT false
+);
+COMMENT ON TABLE capstan.table_shadow IS 'tables in which the new content of resynced tables is built until it is complete';
+COMMENT ON COLUMN capstan.table_shadow.columns IS 'of the target: those that come from the source';
+COMMENT ON COLUMN capstan.table_shadow.exchanged IS 'its content is in the target, it is only to be dropped';
 
 -- The statements are for format(): %1$s is the target, %2$s the target that a foreign key refers to, as they are called now.
 CREATE TABLE capstan.table_object (
@@ -252,7 +268,7 @@ CREATE TABLE capstan.incident (
     occurred_at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     last_at             timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     occurrences         bigint NOT NULL DEFAULT 1,
-    severity            text NOT NULL CHECK (severity IN ('halt', 'retry', 'warning')),
+    severity            text NOT NULL CHECK (severity IN ('halt', 'retry', 'warning', 'action')),
     class               text NOT NULL,
     sqlstate            text,
     message             text NOT NULL,
@@ -266,11 +282,12 @@ CREATE TABLE capstan.incident (
     resolution          text
 );
 CREATE INDEX incident_pipeline ON capstan.incident (pipeline, id);
-COMMENT ON TABLE capstan.incident IS 'every halt, retry and warning of a pipeline, and how it was resolved';
+COMMENT ON TABLE capstan.incident IS 'every halt, retry and warning of a pipeline, and how it was resolved; and what was done to its tables, by whom and why (action)';
 
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_progress', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_table', '');
+SELECT pg_catalog.pg_extension_config_dump('capstan.table_shadow', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.table_object', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.copied_range', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.incident', '');
@@ -344,6 +361,25 @@ COMMENT ON FUNCTION capstan.drop_pipeline(pg_catalog.text) IS 'forgets a stopped
 CREATE FUNCTION capstan.adopt_pipeline(pipeline pg_catalog.text) RETURNS pg_catalog.void
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_adopt_pipeline';
 COMMENT ON FUNCTION capstan.adopt_pipeline(pg_catalog.text) IS 'says that this restored copy of the pipeline is the one to go on';
+
+CREATE FUNCTION capstan.add_table(pipeline pg_catalog.text, "table" pg_catalog.text, truncate_target pg_catalog.bool DEFAULT false) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_add_table';
+COMMENT ON FUNCTION capstan.add_table(pg_catalog.text, pg_catalog.text, pg_catalog.bool)
+    IS 'captures one more table of the source, with the checks of create_pipeline; it is copied while the others go on';
+
+CREATE FUNCTION capstan.remove_table(pipeline pg_catalog.text, "table" pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_remove_table';
+COMMENT ON FUNCTION capstan.remove_table(pg_catalog.text, pg_catalog.text) IS 'captures a table no longer; the target table stays';
+
+CREATE FUNCTION capstan.resync_table(pipeline pg_catalog.text, "table" pg_catalog.text, reason pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_resync_table';
+COMMENT ON FUNCTION capstan.resync_table(pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'copies a table anew while the others go on; readers see what was there until the new content is complete';
+
+CREATE FUNCTION capstan.restart_snapshot(pipeline pg_catalog.text, reason pg_catalog.text) RETURNS pg_catalog.void
+    LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_restart_snapshot';
+COMMENT ON FUNCTION capstan.restart_snapshot(pg_catalog.text, pg_catalog.text)
+    IS 'copies every table anew, and streams from where the source is then';
 
 CREATE FUNCTION capstan.table_ddl(server pg_catalog.name, "table" pg_catalog.text) RETURNS pg_catalog.text
     LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_table_ddl';
@@ -532,7 +568,7 @@ CROSS JOIN LATERAL (
 WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
 
 COMMENT ON VIEW capstan.table_status IS 'copy and stream of each captured table: state, progress, rows, locks on the source';
-COMMENT ON COLUMN capstan.table_status.state IS 'pending, copying, or streaming (its rows are copied)';
+COMMENT ON COLUMN capstan.table_status.state IS 'requested (a worker has not begun with it yet), pending, copying, or streaming (its rows are copied)';
 COMMENT ON COLUMN capstan.table_status.rows_estimate IS 'the source''s own estimate when the pipeline was created';
 COMMENT ON COLUMN capstan.table_status.rows_missing IS 'changed or deleted rows that the target did not have; outside a copy this stays zero';
 COMMENT ON COLUMN capstan.table_status.rows_existing IS 'inserted rows that the target had already; outside a copy this stays zero';
@@ -587,7 +623,7 @@ COMMENT ON VIEW capstan.incident_status IS 'incidents of the pipelines that the 
 
 GRANT USAGE ON SCHEMA capstan TO PUBLIC;
 
-REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_table, capstan.table_object, capstan.copied_range,
+REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_table, capstan.table_shadow, capstan.table_object, capstan.copied_range,
     capstan.snapshot_round, capstan.incident FROM PUBLIC;
 GRANT SELECT ON capstan.pipeline_status, capstan.table_status, capstan.object_status, capstan.incident_status TO PUBLIC;
 
@@ -599,6 +635,10 @@ REVOKE ALL ON FUNCTION
     capstan.stop_pipeline(pg_catalog.text),
     capstan.drop_pipeline(pg_catalog.text),
     capstan.adopt_pipeline(pg_catalog.text),
+    capstan.add_table(pg_catalog.text, pg_catalog.text, pg_catalog.bool),
+    capstan.remove_table(pg_catalog.text, pg_catalog.text),
+    capstan.resync_table(pg_catalog.text, pg_catalog.text, pg_catalog.text),
+    capstan.restart_snapshot(pg_catalog.text, pg_catalog.text),
     capstan.table_ddl(pg_catalog.name, pg_catalog.text),
     capstan.create_constraints(pg_catalog.text, pg_catalog.bool),
     capstan.set_sequences(pg_catalog.text),

@@ -50,6 +50,7 @@ typedef struct ApplyTable
 
 	/* Copy state as far as this worker knows it. */
 	bool		copied;			/* all of it */
+	bool		untouched;		/* the stream leaves it out: see meta/generation.h */
 	int			nranges;
 	KeyRange   *ranges;			/* of a table with an ordered key that is being copied */
 	MemoryContext range_context;
@@ -68,6 +69,14 @@ extern ApplyTable *capstan_apply_table_create(const PipelineTable *info, Oid pip
 											  MemoryContext parent);
 
 extern void capstan_apply_table_free(ApplyTable *table);
+
+/*
+ * The table is resynced (info->in_shadow), and its shadow complete: puts the content into the target, which is written to from now
+ * on.  In the transaction that makes the table 'streaming', SPI not connected.
+ */
+extern void capstan_apply_exchange(ApplyTable *table);
+/* If there is one; wait: for those who look at it, otherwise it is left if there are any. */
+extern void capstan_apply_drop_shadow(int64 table_id, bool wait);
 
 /*
  * Makes sure of map and plans.  In a transaction, SPI connected.  Raises as capstan_map_build does; 42501 when the

@@ -27,6 +27,8 @@ extern SPIPlanPtr apply_lock_plan(ApplyTable *table);
 extern void apply_need_plans(ApplyTable *table);
 extern void apply_drop_partial_plans(ApplyTable *table);
 extern void apply_drop_keyless_plans(ApplyTable *table);
+/* May the pipeline's owner act for the owner of the target?  Sets table_owner. */
+extern void apply_check_owner(ApplyTable *table);
 /* A change of a table without a key, full images.  As the table's owner. */
 extern void apply_keyless_change(ApplyTable *table, const SourceChange *change);
 /* All changes are left to the copy until the table is copied: nothing else tells which rows it will bring. */

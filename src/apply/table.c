@@ -77,11 +77,14 @@ capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPol
 	table->info->source_table = pstrdup(info->source_table);
 	table->info->definition = pstrdup(info->definition);
 	table->info->state = pstrdup(info->state);
+	if (info->since != NULL)
+		table->info->since = pstrdup(info->since);
 	if (info->defaults != NULL)
 		table->info->defaults = DatumGetByteaPCopy(PointerGetDatum(info->defaults));
 	table->pipeline_owner = pipeline_owner;
 	table->policies = policies;
 	table->copied = strcmp(info->state, "streaming") == 0;
+	table->untouched = info->untouched;
 	table->described_context = AllocSetContextCreate(context, "capstan description", ALLOCSET_START_SMALL_SIZES);
 	table->range_context = AllocSetContextCreate(context, "capstan ranges", ALLOCSET_SMALL_SIZES);
 
@@ -92,8 +95,8 @@ capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPol
 }
 
 /* The pipeline's owner must be able to act as the table's owner, whose code (constraints, triggers, indexes) will run. */
-static void
-check_owner(ApplyTable *table)
+void
+apply_check_owner(ApplyTable *table)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table->info->target));
 
@@ -260,7 +263,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	/* before looking: an invalidation that comes meanwhile must be seen again */
 	table->valid = true;
 	relation = try_relation_open(table->info->target, NoLock);
-	check_owner(table);
+	apply_check_owner(table);
 	if (table->map != NULL)
 		MemoryContextDelete(table->map->context);
 	table->map = NULL;

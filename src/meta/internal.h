@@ -17,6 +17,13 @@ extern Datum meta_text_or_null(const char *text, char *null);
 extern char *meta_get_text(HeapTuple tuple, TupleDesc desc, int column, MemoryContext context);
 extern int64 meta_get_int64(HeapTuple tuple, TupleDesc desc, int column, int64 when_null);
 
+/* A text[] of a List of char *. */
+extern Datum meta_text_array(List *strings);
+
+/* pipelinedef.c: its id. */
+struct PipelineTableDefinition;
+extern int64 meta_insert_table(int64 pipeline_id, const struct PipelineTableDefinition *table);
+
 /* tableobject.c: List of TargetObject *, for a pipeline whose tables were inserted in their order. */
 extern void meta_insert_objects(int64 pipeline_id, List *objects);
 

@@ -53,19 +53,24 @@ typedef struct PipelineTable
 	int64		id;
 	char	   *source_schema;
 	char	   *source_table;
-	Oid			target;
+	Oid			target;			/* where rows go: its shadow while it is resynced */
 	bool		key_ordered;
 	bool		key_pageable;
 	char	   *definition;
 	bytea	   *defaults;		/* capstan_map_encode_row; NULL: not noted */
-	char	   *state;			/* 'pending', 'copying', 'streaming' */
+	char	   *state;			/* 'requested', 'pending', 'copying', 'streaming' */
 	int			generation;
+	char	   *since;			/* GTID set, see generation.h; NULL: captured by create_pipeline */
+	bool		untouched;		/* since is set, and nothing of this generation is copied */
+	bool		in_shadow;
 	int64		rows_estimate;
 	int64		bytes_estimate;
 	bool		has_ranges;		/* of the uncopied ones only: planned or copied otherwise than as a whole */
 } PipelineTable;
 
 extern List *capstan_meta_tables(int64 pipeline_id);	/* by id */
+/* By "schema.table" as the source spells it; NULL: not captured. */
+extern PipelineTable *capstan_meta_table_by_name(int64 pipeline_id, const char *name);
 /* Up to `most` of those that are not copied, the small ones (by the source's estimate) first. */
 extern List *capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int most);
 /* One of them; NULL: it is copied, or gone. */
@@ -187,7 +192,8 @@ extern void capstan_meta_cut_range(const CopyRange *range, bytea **key, int nkey
 #define META_RANGE_STEP (INT64CONST(1) << 20)
 /* Contiguous copied ranges become one, so that their number stays small. */
 extern void capstan_meta_merge_ranges(int64 table_id, int generation);
-extern void capstan_meta_set_table_state(int64 table_id, const char *state);
+/* Only if this is still the table's generation. */
+extern void capstan_meta_set_table_state(int64 table_id, int generation, const char *state);
 
 /* Ids (int64 *) of the tables with ranges in a round. */
 extern List *capstan_meta_tables_of_round(int64 pipeline_id, int64 round);

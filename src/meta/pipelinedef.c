@@ -17,8 +17,8 @@
 #include "meta/tableobject.h"
 
 /* A text[] of a List of char *. */
-static Datum
-text_array(List *strings)
+Datum
+meta_text_array(List *strings)
 {
 	Datum	   *elements = palloc(sizeof(Datum) * Max(list_length(strings), 1));
 	ListCell   *lc;
@@ -37,7 +37,7 @@ insert_pipeline(const PipelineDefinition *definition)
 		CStringGetTextDatum(definition->name),
 		CStringGetTextDatum(definition->server),
 		ObjectIdGetDatum(definition->owner),
-		text_array(definition->patterns),
+		meta_text_array(definition->patterns),
 		CStringGetTextDatum(definition->snapshot),
 		CStringGetTextDatum(definition->zero_dates),
 		CStringGetTextDatum(definition->nul_bytes),
@@ -52,8 +52,8 @@ insert_pipeline(const PipelineDefinition *definition)
 	return meta_get_int64(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, 0);
 }
 
-static void
-insert_table(int64 pipeline_id, const PipelineTableDefinition *table)
+int64
+meta_insert_table(int64 pipeline_id, const PipelineTableDefinition *table)
 {
 	Oid			types[11] = {INT8OID, TEXTOID, TEXTOID, OIDOID, TEXTARRAYOID, BOOLOID, BOOLOID, TEXTOID, TEXTOID, INT8OID, INT8OID};
 	Datum		values[11] = {
@@ -61,7 +61,7 @@ insert_table(int64 pipeline_id, const PipelineTableDefinition *table)
 		CStringGetTextDatum(table->source_schema),
 		CStringGetTextDatum(table->source_table),
 		ObjectIdGetDatum(table->target),
-		text_array(table->key),
+		meta_text_array(table->key),
 		BoolGetDatum(table->key_ordered),
 		BoolGetDatum(table->key_pageable),
 		CStringGetTextDatum(table->signature),
@@ -77,8 +77,9 @@ insert_table(int64 pipeline_id, const PipelineTableDefinition *table)
 		nulls[10] = 'n';
 	meta_execute("INSERT INTO capstan.pipeline_table (pipeline_id, source_schema, source_table, target, key, "
 				 "key_ordered, key_pageable, definition, state, rows_estimate, bytes_estimate) "
-				 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-				 11, types, values, nulls, SPI_OK_INSERT);
+				 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id",
+				 11, types, values, nulls, SPI_OK_INSERT_RETURNING);
+	return meta_get_int64(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, 0);
 }
 
 int64
@@ -91,7 +92,7 @@ capstan_meta_create_pipeline(const PipelineDefinition *definition)
 	capstan_meta_enter(&identity);
 	id = insert_pipeline(definition);
 	foreach(lc, definition->tables)
-		insert_table(id, lfirst(lc));
+		(void) meta_insert_table(id, lfirst(lc));
 	meta_insert_objects(id, definition->objects);
 	capstan_meta_leave(&identity);
 	return id;

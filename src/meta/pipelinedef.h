@@ -19,7 +19,7 @@ typedef struct PipelineTableDefinition
 	bool		key_ordered;
 	bool		key_pageable;
 	const char *signature;		/* capstan_source_table_signature */
-	const char *state;			/* 'pending' or 'streaming' */
+	const char *state;			/* 'pending', 'streaming', or 'requested' */
 	int64		rows_estimate;	/* -1: unknown */
 	int64		bytes_estimate;
 } PipelineTableDefinition;

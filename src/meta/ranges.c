@@ -13,6 +13,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
+#include "errcodes.h"
 #include "meta/internal.h"
 #include "meta/meta.h"
 
@@ -203,7 +204,7 @@ capstan_meta_plan_ranges(List *ranges, int64 round)
 	}
 	values[0] = PointerGetDatum(construct_array(ids, list_length(ranges), INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	meta_execute("UPDATE capstan.pipeline_table SET state = 'copying', copy_started_at = pg_catalog.clock_timestamp() "
-				 "WHERE id = ANY ($1) AND state <> 'copying'", 1, types, values, NULL, SPI_OK_UPDATE);
+				 "WHERE id = ANY ($1) AND state = 'pending'", 1, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }
 
@@ -215,6 +216,16 @@ add_rows_copied(int64 table_id, int64 rows)
 
 	meta_execute("UPDATE capstan.pipeline_table SET rows_copied = rows_copied + $2 WHERE id = $1",
 				 2, types, values, NULL, SPI_OK_UPDATE);
+}
+
+/* The table was removed, or is resynced: this worker is about to be replaced, and is not to halt the pipeline. */
+static void
+not_planned(const CopyRange *range)
+{
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_COPY_WORKER),
+			 errmsg("a copied range is not planned any more"),
+			 errdetail("Range " INT64_FORMAT " of table " INT64_FORMAT ".", range->seq, range->table_id)));
 }
 
 void
@@ -235,8 +246,7 @@ capstan_meta_finish_range(const CopyRange *range, const char *gtid_set, int64 ro
 				 "WHERE table_id = $1 AND generation = $2 AND seq = $3 AND gtid_set IS NULL",
 				 5, types, values, NULL, SPI_OK_UPDATE);
 	if (SPI_processed != 1)
-		elog(ERROR, "range " INT64_FORMAT " of table " INT64_FORMAT " is not planned or was copied before",
-			 range->seq, range->table_id);
+		not_planned(range);
 	add_rows_copied(range->table_id, rows);
 	capstan_meta_leave(&identity);
 }
@@ -270,7 +280,7 @@ capstan_meta_cut_range(const CopyRange *range, bytea **key, int nkey, const char
 				 "FROM rest r, before b, whole w WHERE b.seq + 1 < $3",
 				 6, types, values, nulls, SPI_OK_INSERT);
 	if (SPI_processed != 1)
-		elog(ERROR, "range " INT64_FORMAT " of table " INT64_FORMAT " cannot be cut", range->seq, range->table_id);
+		not_planned(range);
 	add_rows_copied(range->table_id, rows);
 	capstan_meta_leave(&identity);
 }

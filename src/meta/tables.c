@@ -12,8 +12,11 @@
 #include "meta/internal.h"
 #include "meta/meta.h"
 
-#define TABLE_COLUMNS "t.id, t.source_schema, t.source_table, t.target::oid, t.key_ordered, t.key_pageable, " \
-	"t.definition, t.state, t.generation, t.rows_estimate, t.bytes_estimate, t.defaults"
+#define SHADOW "(SELECT s.shadow FROM capstan.table_shadow s WHERE s.table_id = t.id AND NOT s.exchanged)"
+#define TABLE_COLUMNS "t.id, t.source_schema, t.source_table, COALESCE(" SHADOW ", t.target)::oid, t.key_ordered, t.key_pageable, " \
+	"t.definition, t.state, t.generation, t.rows_estimate, t.bytes_estimate, t.defaults, t.since, " \
+	"t.since IS NOT NULL AND t.state <> 'streaming' AND NOT EXISTS (SELECT FROM capstan.copied_range r " \
+	"WHERE r.table_id = t.id AND r.generation = t.generation AND r.gtid_set IS NOT NULL), " SHADOW " IS NOT NULL"
 /* Anything planned or copied but the whole table as one range that is not copied? */
 #define HAS_RANGES "EXISTS (SELECT 1 FROM capstan.copied_range r WHERE r.table_id = t.id AND r.generation = t.generation " \
 	"AND (r.low IS NOT NULL OR r.high IS NOT NULL OR r.gtid_set IS NOT NULL))"
@@ -44,8 +47,11 @@ load_table(HeapTuple tuple, TupleDesc desc, MemoryContext context)
 		table->defaults = MemoryContextAlloc(context, VARSIZE(stored));
 		memcpy(table->defaults, stored, VARSIZE(stored));
 	}
-	if (desc->natts > 12)
-		table->has_ranges = DatumGetBool(SPI_getbinval(tuple, desc, 13, &isnull));
+	table->since = meta_get_text(tuple, desc, 13, context);
+	table->untouched = DatumGetBool(SPI_getbinval(tuple, desc, 14, &isnull));
+	table->in_shadow = DatumGetBool(SPI_getbinval(tuple, desc, 15, &isnull));
+	if (desc->natts > 15)
+		table->has_ranges = DatumGetBool(SPI_getbinval(tuple, desc, 16, &isnull));
 	return table;
 }
 
@@ -80,6 +86,17 @@ capstan_meta_tables(int64 pipeline_id)
 					   1, types, values);
 }
 
+PipelineTable *
+capstan_meta_table_by_name(int64 pipeline_id, const char *name)
+{
+	Oid			types[2] = {INT8OID, TEXTOID};
+	Datum		values[2] = {Int64GetDatum(pipeline_id), CStringGetTextDatum(name)};
+	List	   *found = load_tables("SELECT " TABLE_COLUMNS " FROM capstan.pipeline_table t "
+									"WHERE t.pipeline_id = $1 AND t.source_schema || '.' || t.source_table = $2", 2, types, values);
+
+	return found == NIL ? NULL : linitial(found);
+}
+
 List *
 capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int most)
 {
@@ -89,7 +106,7 @@ capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_by
 	};
 
 	return load_tables("SELECT " TABLE_COLUMNS ", " HAS_RANGES " FROM capstan.pipeline_table t "
-					   "WHERE t.pipeline_id = $1 AND t.state <> 'streaming' "
+					   "WHERE t.pipeline_id = $1 AND t.state <> 'streaming' AND t.state <> 'requested' "
 					   "ORDER BY t.rows_estimate > $2 OR t.bytes_estimate > $3, t.id LIMIT $4",
 					   4, types, values);
 }
@@ -100,7 +117,7 @@ capstan_meta_uncopied_table(int64 table_id)
 	Oid			types[1] = {INT8OID};
 	Datum		values[1] = {Int64GetDatum(table_id)};
 	List	   *found = load_tables("SELECT " TABLE_COLUMNS ", " HAS_RANGES " FROM capstan.pipeline_table t "
-									"WHERE t.id = $1 AND t.state <> 'streaming'", 1, types, values);
+									"WHERE t.id = $1 AND t.state <> 'streaming' AND t.state <> 'requested'", 1, types, values);
 
 	return found == NIL ? NULL : linitial(found);
 }
@@ -155,18 +172,18 @@ capstan_meta_add_counters(int64 table_id, const TableCounters *counters)
 }
 
 void
-capstan_meta_set_table_state(int64 table_id, const char *state)
+capstan_meta_set_table_state(int64 table_id, int generation, const char *state)
 {
 	MetaIdentity identity;
-	Oid			types[2] = {INT8OID, TEXTOID};
-	Datum		values[2] = {Int64GetDatum(table_id), CStringGetTextDatum(state)};
+	Oid			types[3] = {INT8OID, TEXTOID, INT4OID};
+	Datum		values[3] = {Int64GetDatum(table_id), CStringGetTextDatum(state), Int32GetDatum(generation)};
 
 	capstan_meta_enter(&identity);
 	meta_execute("UPDATE capstan.pipeline_table SET state = $2, "
 				 "copy_started_at = CASE WHEN $2 = 'copying' THEN pg_catalog.clock_timestamp() ELSE copy_started_at END, "
 				 "copy_finished_at = CASE WHEN $2 = 'streaming' THEN pg_catalog.clock_timestamp() END "
-				 "WHERE id = $1 AND state <> $2",
-				 2, types, values, NULL, SPI_OK_UPDATE);
+				 "WHERE id = $1 AND state <> $2 AND generation = $3",
+				 3, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }
 

@@ -11,9 +11,10 @@
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 
+#include "apply/apply.h"
 #include "compat.h"
 #include "errcodes.h"
-#include "meta/pipelinedef.h"
+#include "meta/generation.h"
 #include "sqlapi/internal.h"
 #include "worker/lock.h"
 #include "worker/serveroptions.h"
@@ -25,9 +26,8 @@ PG_FUNCTION_INFO_V1(capstan_stop_pipeline);
 PG_FUNCTION_INFO_V1(capstan_drop_pipeline);
 PG_FUNCTION_INFO_V1(capstan_adopt_pipeline);
 
-/* The pipeline named by the first argument, its row locked, owned by the caller. */
-static Pipeline *
-lock_own_pipeline(FunctionCallInfo fcinfo, const char *function)
+Pipeline *
+sqlapi_lock_own_pipeline(FunctionCallInfo fcinfo, const char *function)
 {
 	char	   *name = sqlapi_text_argument(fcinfo, 0, "pipeline");
 	Pipeline   *pipeline;
@@ -91,7 +91,7 @@ start(const Pipeline *pipeline, const char *resolution)
 Datum
 capstan_start_pipeline(PG_FUNCTION_ARGS)
 {
-	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.start_pipeline()");
+	Pipeline   *pipeline = sqlapi_lock_own_pipeline(fcinfo, "capstan.start_pipeline()");
 
 	require_startable(pipeline);
 	if (pipeline->run && pipeline->halted_by == 0 && is_under_way(pipeline->id))
@@ -108,7 +108,7 @@ capstan_start_pipeline(PG_FUNCTION_ARGS)
 Datum
 capstan_resume_pipeline(PG_FUNCTION_ARGS)
 {
-	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.resume_pipeline()");
+	Pipeline   *pipeline = sqlapi_lock_own_pipeline(fcinfo, "capstan.resume_pipeline()");
 	char	   *note = sqlapi_text_argument(fcinfo, 1, "actor_note");
 
 	if (note[strspn(note, " \t\r\n")] == '\0')
@@ -130,7 +130,7 @@ capstan_resume_pipeline(PG_FUNCTION_ARGS)
 Datum
 capstan_stop_pipeline(PG_FUNCTION_ARGS)
 {
-	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.stop_pipeline()");
+	Pipeline   *pipeline = sqlapi_lock_own_pipeline(fcinfo, "capstan.stop_pipeline()");
 
 	if (!pipeline->run)
 		ereport(NOTICE,
@@ -145,7 +145,9 @@ capstan_stop_pipeline(PG_FUNCTION_ARGS)
 Datum
 capstan_drop_pipeline(PG_FUNCTION_ARGS)
 {
-	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.drop_pipeline()");
+	Pipeline   *pipeline = sqlapi_lock_own_pipeline(fcinfo, "capstan.drop_pipeline()");
+	List	   *shadows;
+	ListCell   *cell;
 
 	if (pipeline->run)
 		ereport(ERROR,
@@ -154,6 +156,9 @@ capstan_drop_pipeline(PG_FUNCTION_ARGS)
 				 errhint("Stop it first, in a transaction of its own: SELECT capstan.stop_pipeline(%s);",
 						 quote_literal_cstr(pipeline->name))));
 	capstan_lock_pipeline_for_drop(pipeline->id);
+	shadows = capstan_meta_tables_with_shadow(pipeline->id, false);
+	foreach(cell, shadows)
+		capstan_apply_drop_shadow(*(int64 *) lfirst(cell), true);
 	capstan_meta_drop_pipeline(pipeline->id, pipeline->name, GetUserId());
 	if (Capstan != NULL)
 		capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, false);
@@ -163,7 +168,7 @@ capstan_drop_pipeline(PG_FUNCTION_ARGS)
 Datum
 capstan_adopt_pipeline(PG_FUNCTION_ARGS)
 {
-	Pipeline   *pipeline = lock_own_pipeline(fcinfo, "capstan.adopt_pipeline()");
+	Pipeline   *pipeline = sqlapi_lock_own_pipeline(fcinfo, "capstan.adopt_pipeline()");
 
 	if (pipeline->belongs_here)
 	{

@@ -105,8 +105,8 @@ patterns_literal(List *patterns)
 }
 
 /* The first failed check as an ERROR, with what else failed and how to see it all. */
-static void
-raise_failed_check(const PipelinePlan *plan)
+void
+sqlapi_raise_failed_check(const PipelinePlan *plan)
 {
 	const PipelineRequest *request = plan->request;
 	PreflightCheck *first = NULL;
@@ -137,11 +137,12 @@ raise_failed_check(const PipelinePlan *plan)
 
 	ereport(ERROR,
 			(errcode(first->sqlerrcode),
-			 errmsg("cannot create pipeline \"%s\": %s: %s", request->name, first->name, first->found),
+			 errmsg("cannot %s: %s: %s", request->purpose, first->name, first->found),
 			 more == 0 ? errdetail("Wanted: %s.", first->wanted) :
 			 errdetail_plural("Wanted: %s. %d more check fails: %s.",
 							  "Wanted: %s. %d more checks fail: %s.",
 							  more, first->wanted, more, others.data),
+			 request->patterns == NIL ? (first->fix == NULL ? 0 : errhint("%s", first->fix)) :
 			 errhint("%s%sSELECT * FROM capstan.preflight(%s, tables => %s%s) shows all checks.",
 					 first->fix == NULL ? "" : first->fix, first->fix == NULL ? "" : "\n",
 					 quote_literal_cstr(request->server), patterns_literal(request->patterns),
@@ -234,8 +235,8 @@ truncate_targets(PipelinePlan *plan, List *existing)
 	}
 }
 
-static void
-prepare_targets(PipelinePlan *plan)
+void
+sqlapi_prepare_targets(PipelinePlan *plan)
 {
 	int			guc_level = NewGUCNestLevel();
 	List	   *existing = NIL;
@@ -255,8 +256,8 @@ prepare_targets(PipelinePlan *plan)
 	AtEOXact_GUC(false, guc_level);
 }
 
-static PipelineTableDefinition *
-define_table(const PlannedTable *planned, bool with_copy)
+PipelineTableDefinition *
+sqlapi_define_table(const PlannedTable *planned, const char *state)
 {
 	const SourceTable *source = &planned->info->table;
 	PipelineTableDefinition *table = palloc0(sizeof(PipelineTableDefinition));
@@ -272,15 +273,15 @@ define_table(const PlannedTable *planned, bool with_copy)
 	table->key_ordered = capstan_map_key_is_ordered(source);
 	table->key_pageable = capstan_map_key_is_pageable(source);
 	table->signature = signature.data;
-	table->state = with_copy ? "pending" : "streaming";
+	table->state = state;
 	table->rows_estimate = planned->info->rows_estimate;
 	table->bytes_estimate = planned->info->data_bytes;
 	return table;
 }
 
-/* What becomes of indexes, constraints and the like; a notice if that is not all. */
-static List *
-map_objects(const PipelinePlan *plan)
+/* What becomes of indexes, constraints and the like. */
+List *
+sqlapi_map_objects(const PipelinePlan *plan)
 {
 	int			ntables = list_length(plan->tables);
 	ObjectTable *tables = palloc0(sizeof(ObjectTable) * ntables);
@@ -329,6 +330,7 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
 
 	sqlapi_read_request(fcinfo, 1, &request);
 	request.name = name;
+	request.purpose = psprintf("create pipeline \"%s\"", name);
 	check_name(name);
 	PreventCommandIfReadOnly("capstan.create_pipeline()");
 	if (capstan_meta_pipeline_by_name(name) != NULL)
@@ -338,7 +340,7 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
 				 errhint("Choose another name, or remove it by capstan.drop_pipeline().")));
 
 	plan = sqlapi_plan_pipeline(&request, true);
-	raise_failed_check(plan);
+	sqlapi_raise_failed_check(plan);
 	foreach(lc, plan->checks)
 	{
 		PreflightCheck *check = lfirst(lc);
@@ -350,7 +352,7 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
 					 check->fix == NULL ? 0 : errhint("%s", check->fix)));
 	}
 
-	prepare_targets(plan);
+	sqlapi_prepare_targets(plan);
 
 	memset(&definition, 0, sizeof(definition));
 	definition.name = name;
@@ -362,8 +364,8 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
 	definition.nul_bytes = request.nul_bytes;
 	foreach(lc, plan->tables)
 		definition.tables = lappend(definition.tables,
-									define_table(lfirst(lc), strcmp(request.snapshot, "never") != 0));
-	definition.objects = map_objects(plan);
+									sqlapi_define_table(lfirst(lc), strcmp(request.snapshot, "never") != 0 ? "pending" : "streaming"));
+	definition.objects = sqlapi_map_objects(plan);
 	PG_RETURN_INT64(capstan_meta_create_pipeline(&definition));
 }
 
@@ -371,8 +373,8 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
  * The table of that name.  Either name may have dots in it: where the first one does not divide schema and table, the
  * next one may.  Sets *table behind the right one; NULL if there is none.
  */
-static SourceTableInfo *
-find_table(SourceConn *conn, char *name, char **schema, char **table)
+SourceTableInfo *
+sqlapi_find_source_table(SourceConn *conn, char *name, char **schema, char **table)
 {
 	for (char *point = strchr(name, '.'); point != NULL; point = strchr(point + 1, '.'))
 	{
@@ -409,7 +411,7 @@ capstan_table_ddl(PG_FUNCTION_ARGS)
 				 errhint("Name it as schema.table.")));
 
 	conn = capstan_wire_connect(capstan_server_options(server, GetUserId()), "table_ddl");
-	info = find_table(conn, name, &schema, &table);
+	info = sqlapi_find_source_table(conn, name, &schema, &table);
 	capstan_wire_close(conn);
 	if (info == NULL || info->view)
 		ereport(ERROR,

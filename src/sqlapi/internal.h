@@ -25,6 +25,8 @@ extern Tuplestorestate *sqlapi_begin_rows(FunctionCallInfo fcinfo, TupleDesc *tu
 /* rights.c */
 extern bool sqlapi_may_see(Oid owner);
 extern void sqlapi_require_owner(const Pipeline *pipeline);
+/* control.c: the pipeline named by the first argument, its row locked, owned by the caller. */
+extern Pipeline *sqlapi_lock_own_pipeline(FunctionCallInfo fcinfo, const char *function);
 /* The pipeline of that name, or ERROR 42704. */
 extern Pipeline *sqlapi_get_pipeline(const char *name);
 /* A text argument that must not be NULL. */
@@ -44,6 +46,11 @@ typedef struct PipelineRequest
 	char	   *zero_dates;
 	char	   *nul_bytes;
 	MapPolicies policies;
+
+	/* Of single tables of a pipeline that is there (tablecontrol.c): either of them, instead of patterns. */
+	char	   *add;			/* "schema.table" */
+	List	   *resync;			/* PipelineTable * */
+	const char *purpose;		/* "add table shop.orders to pipeline "shop"", for messages */
 } PipelineRequest;
 
 typedef struct PlannedTable
@@ -58,6 +65,8 @@ typedef struct PlannedTable
 	bool		schema_exists;
 	bool		made;			/* by us */
 	bool		usable;			/* no error so far: the map can be asked */
+	const PipelineTable *captured;	/* what is resynced */
+	bytea	   *defaults;		/* of single tables: capstan_map_encode_row; NULL: not noted */
 } PlannedTable;
 
 typedef struct PipelinePlan
@@ -65,6 +74,7 @@ typedef struct PipelinePlan
 	const PipelineRequest *request;
 	List	   *checks;			/* PreflightCheck * */
 	List	   *tables;			/* PlannedTable * */
+	char	   *since;			/* what the source had executed before it was asked for the tables */
 } PipelinePlan;
 
 /* Reads and validates the arguments from `first` on: server, tables, snapshot, truncate_target, zero_dates, nul_bytes. */
@@ -76,6 +86,17 @@ extern void sqlapi_read_request(FunctionCallInfo fcinfo, int first, PipelineRequ
 extern PipelinePlan *sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets);
 
 extern PreflightCheck *sqlapi_add_check(PipelinePlan *plan, CheckStatus status, const char *name);
+
+/* create.c: what create_pipeline does with a plan, for whoever else has one. */
+
+/* "schema.table" of the source, where the dot is known to it; schema and table are set even if there is none. */
+extern SourceTableInfo *sqlapi_find_source_table(SourceConn *conn, char *name, char **schema, char **table);
+extern void sqlapi_raise_failed_check(const PipelinePlan *plan);
+extern void sqlapi_prepare_targets(PipelinePlan *plan);
+/* List of TargetObject *; a notice if not all is translated. */
+extern List *sqlapi_map_objects(const PipelinePlan *plan);
+struct PipelineTableDefinition;
+extern struct PipelineTableDefinition *sqlapi_define_table(const PlannedTable *planned, const char *state);
 
 /* targetchecks.c: called by sqlapi_plan_pipeline */
 extern void sqlapi_check_instance(PipelinePlan *plan);

@@ -12,6 +12,7 @@
 #include "miscadmin.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "errcodes.h"
 #include "sqlapi/internal.h"
@@ -75,6 +76,93 @@ target_identifier(const char *source)
 	return name;
 }
 
+/* What is to be resynced; NULL: nothing of that kind. */
+static const PipelineTable *
+captured_table(const PipelineRequest *request, const SourceTableInfo *info)
+{
+	ListCell   *lc;
+
+	foreach(lc, request->resync)
+	{
+		const PipelineTable *captured = lfirst(lc);
+
+		if (strcmp(captured->source_schema, info->table.schema_name) == 0 && strcmp(captured->source_table, info->table.table_name) == 0)
+			return captured;
+	}
+	return NULL;
+}
+
+static void
+report_missing(PipelinePlan *plan, const char *name, const char *fix)
+{
+	PreflightCheck *check = sqlapi_add_check(plan, CHECK_ERROR, psprintf("source_table %s", name));
+
+	check->found = "no such table, or the account cannot see it";
+	check->wanted = "a base table of the source, written as it spells it";
+	check->fix = pstrdup(fix);
+	check->sqlerrcode = CAPSTAN_ERRCODE_SOURCE_TABLE;
+}
+
+/* The tables of a request for single ones. */
+static List *
+find_single_tables(PipelinePlan *plan, SourceConn *conn)
+{
+	const PipelineRequest *request = plan->request;
+	SourceTableInfo *info;
+	List	   *infos = NIL;
+	ListCell   *lc;
+
+	if (request->add != NULL)
+	{
+		char	   *schema;
+		char	   *table;
+
+		info = sqlapi_find_source_table(conn, request->add, &schema, &table);
+		if (info != NULL)
+			return list_make1(info);
+		report_missing(plan, request->add, "Name it as schema.table; the account must have a privilege on it.");
+		return NIL;
+	}
+	foreach(lc, request->resync)
+	{
+		const PipelineTable *captured = lfirst(lc);
+
+		CHECK_FOR_INTERRUPTS();
+		info = capstan_wire_describe_table(conn, captured->source_schema, captured->source_table);
+		if (info != NULL)
+			infos = lappend(infos, info);
+		else
+			report_missing(plan, psprintf("%s.%s", captured->source_schema, captured->source_table), "Call capstan.remove_table().");
+	}
+	return infos;
+}
+
+static bool
+has_errors(const PipelinePlan *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, plan->checks)
+		if (((PreflightCheck *) lfirst(lc))->status == CHECK_ERROR)
+			return true;
+	return false;
+}
+
+/* What row images without a column imply: for all of a pipeline this is noted at its first start. */
+static void
+note_defaults(PipelinePlan *plan, SourceConn *conn)
+{
+	ListCell   *lc;
+
+	foreach(lc, plan->tables)
+	{
+		PlannedTable *table = lfirst(lc);
+		const SourceTable *source = &table->info->table;
+
+		table->defaults = capstan_map_encode_row(capstan_wire_column_defaults(conn, source), source->ncolumns);
+	}
+}
+
 static void
 plan_tables(PipelinePlan *plan, List *infos)
 {
@@ -92,6 +180,13 @@ plan_tables(PipelinePlan *plan, List *infos)
 		table->source_name = psprintf("%s.%s", table->info->table.schema_name, table->info->table.table_name);
 		table->target_schema = target_identifier(table->info->table.schema_name);
 		table->target_table = target_identifier(table->info->table.table_name);
+		table->captured = captured_table(plan->request, info);
+		if (table->captured != NULL)
+		{
+			/* it may be called otherwise by now */
+			table->target_schema = get_namespace_name(get_rel_namespace(table->captured->target));
+			table->target_table = get_rel_name(table->captured->target);
+		}
 		table->target_name = quote_qualified_identifier(table->target_schema, table->target_table);
 		table->usable = true;
 		plan->tables = lappend(plan->tables, table);
@@ -165,13 +260,15 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 	PipelinePlan *plan = palloc0(sizeof(PipelinePlan));
 	SourceOptions *options = capstan_server_options(request->server, GetUserId());
 	bool		with_copy = strcmp(request->snapshot, "never") != 0;
+	bool		single = request->add != NULL || request->resync != NIL;
 	SourceConn *conn;
 	PreflightCheck *check;
 	List	   *infos;
 	List	   *unmatched = NIL;
 
 	plan->request = request;
-	sqlapi_check_instance(plan);
+	if (!single)
+		sqlapi_check_instance(plan);
 
 	conn = capstan_wire_connect(options, "preflight");
 	check = sqlapi_add_check(plan, CHECK_OK, "connection");
@@ -179,15 +276,25 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 							capstan_wire_is_tls(conn) ? "with TLS" : "without TLS");
 	check->wanted = "MySQL 8.0 or newer";
 
-	infos = capstan_wire_list_tables(conn, request->patterns, &unmatched);
-	check_unmatched(plan, conn, unmatched);
+	if (single)
+	{
+		/* first this, then the tables: see meta/generation.h */
+		plan->since = capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.gtid_executed");
+		infos = find_single_tables(plan, conn);
+	}
+	else
+	{
+		infos = capstan_wire_list_tables(conn, request->patterns, &unmatched);
+		check_unmatched(plan, conn, unmatched);
+	}
 	plan->checks = list_concat(plan->checks, capstan_wire_preflight(conn, options, infos, with_copy));
 	if (request->name != NULL)
 		capstan_wire_fill_objects(conn, infos);
-	capstan_wire_close(conn);
-
 	plan_tables(plan, infos);
 	check_collisions(plan);
+	if (single && !has_errors(plan))
+		note_defaults(plan, conn);
+	capstan_wire_close(conn);
 	sqlapi_check_targets(plan, lock_targets);
 
 	plan->checks = sort_checks(plan->checks);

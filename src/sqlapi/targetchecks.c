@@ -355,7 +355,8 @@ check_surroundings(PipelinePlan *plan, PlannedTable *table, const TargetState *s
 		check->fix = psprintf("ALTER TABLE %s DISABLE TRIGGER ... (ENABLE TRIGGER alone does not fire for replicated rows)",
 							  table->target_name);
 	}
-	if (state->referenced_by != NULL)
+	/* of a single table, the others of its pipeline are not told from strangers */
+	if (state->referenced_by != NULL && plan->request->patterns != NIL)
 	{
 		check = target_check(plan, table, CHECK_WARNING, "target_references", 0);
 		check->found = psprintf("referenced by tables that are not captured: %s", state->referenced_by);
@@ -402,7 +403,7 @@ check_existing(PipelinePlan *plan, PlannedTable *table, const TargetState *state
 		check->fix = psprintf("ALTER TABLE %s NO FORCE ROW LEVEL SECURITY; or DISABLE ROW LEVEL SECURITY",
 							  table->target_name);
 	}
-	if (state->writer != NULL)
+	if (state->writer != NULL && table->captured == NULL)
 	{
 		check = target_check(plan, table, CHECK_ERROR, "target_writer", ERRCODE_OBJECT_IN_USE);
 		check->found = psprintf("pipeline \"%s\" writes it", state->writer);

@@ -103,7 +103,7 @@ check_described(const PipelineTable *info, SourceTableInfo *described)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
 				 errmsg("source table %s.%s is gone before it was copied", info->source_schema, info->source_table),
-				 errhint("Drop the pipeline and create it again.")));
+				 errhint("Call capstan.remove_table().")));
 	capstan_strbuf_init(&signature);
 	capstan_source_table_signature(&described->table, &signature);
 	if (strcmp(signature.data, info->definition) != 0)
@@ -111,7 +111,7 @@ check_described(const PipelineTable *info, SourceTableInfo *described)
 				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 				 errmsg("source table %s.%s is not what it was when it was captured", info->source_schema, info->source_table),
 				 errdetail("Captured: %s. Now: %s.", info->definition, signature.data),
-				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
+				 errhint("Make the target table what it should be, and call capstan.resync_table().")));
 	capstan_strbuf_free(&signature);
 	return &described->table;
 }

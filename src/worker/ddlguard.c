@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "mb/pg_wchar.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "base/collation.h"
@@ -61,8 +62,8 @@ halt_for_statement(const BinlogEvent *event, const Statement *statement, const c
 			(errcode(CAPSTAN_ERRCODE_DDL),
 			 errmsg("%s on captured table %s.%s", statement->command[0] == '\0' ? "a statement" : statement->command,
 					schema_name, table_name),
-			 errhint("Following DDL is not supported yet: nothing of it was applied. Drop the pipeline, make the target table what it "
-					 "should be, and create the pipeline again.")));
+			 errhint("Following DDL is not supported yet: nothing of it was applied. Make the target table what it should be, and call "
+					 "capstan.resync_table(), or capstan.remove_table().")));
 }
 
 /*
@@ -82,18 +83,62 @@ same_name(const char *typed, const char *captured)
 	return *typed == *captured;
 }
 
+/*
+ * Was the statement run before the table's generation began, of which nothing is copied yet?  Then it is in effect in the definition
+ * that was captured, and what it did to rows the copy brings: see meta/generation.h.
+ */
+static bool
+came_before(PipelineRun *run, const ApplyTable *table)
+{
+	CapstanError error;
+	GtidSet    *since;
+	bool		before;
+
+	if (!table->untouched)
+		return false;
+	since = capstan_gtidset_parse(table->info->since, strlen(table->info->since), &error);
+	if (since == NULL)
+		elog(ERROR, "GTID set of table " INT64_FORMAT " is broken: %s", table->info->id, error.message);
+	before = capstan_gtidset_contains(since, &run->gtid);
+	capstan_gtidset_free(since);
+	return before;
+}
+
+/* Does a statement on this table concern what is captured? */
 static bool
 is_captured(PipelineRun *run, const char *schema_name, const char *table_name)
 {
 	ListCell   *cell;
 
 	if (!run->fold_names)
-		return capstan_stream_find_table(run, schema_name, table_name) != NULL;
+	{
+		ApplyTable *table = capstan_stream_find_table(run, schema_name, table_name);
+
+		return table != NULL && !came_before(run, table);
+	}
 	foreach(cell, run->tables)
 	{
-		const PipelineTable *info = ((ApplyTable *) lfirst(cell))->info;
+		const ApplyTable *table = lfirst(cell);
 
-		if (same_name(schema_name, info->source_schema) && same_name(table_name, info->source_table))
+		if (same_name(schema_name, table->info->source_schema) && same_name(table_name, table->info->source_table) &&
+			!came_before(run, table))
+			return true;
+	}
+	return false;
+}
+
+/* The same of a statement on a whole database. */
+static bool
+concerns_tables_of(PipelineRun *run, const char *schema_name)
+{
+	ListCell   *cell;
+
+	foreach(cell, run->tables)
+	{
+		const ApplyTable *table = lfirst(cell);
+
+		if ((run->fold_names ? same_name(schema_name, table->info->source_schema) :
+			 strcmp(schema_name, table->info->source_schema) == 0) && !came_before(run, table))
 			return true;
 	}
 	return false;
@@ -136,7 +181,8 @@ warn_of_new_table(PipelineRun *run, const BinlogEvent *event, const char *schema
 	incident.class = "table_not_captured";
 	incident.message = psprintf("new source table %s.%s is not captured", schema_name, table_name);
 	incident.detail = "It fits a pattern of the pipeline, but patterns are resolved once, by create_pipeline.";
-	incident.hint = "Create another pipeline for it.";
+	incident.hint = psprintf("SELECT capstan.add_table(%s, %s);", quote_literal_cstr(run->pipeline->name),
+							 quote_literal_cstr(psprintf("%s.%s", schema_name, table_name)));
 	incident.gtid = MyPlace.gtid;
 	incident.source_table = psprintf("%s.%s", schema_name, table_name);
 	incident.source_statement = statement_text(event, CurrentMemoryContext);
@@ -163,7 +209,7 @@ check_ddl(PipelineRun *run, const BinlogEvent *event, const Statement *statement
 			if (is_captured(run, schema_name, named->table_name))
 				halt_for_statement(event, statement, schema_name, named->table_name);
 		}
-		else if (statement->kind == STATEMENT_DATABASE_DDL && is_captured_schema(run, schema_name))
+		else if (statement->kind == STATEMENT_DATABASE_DDL && concerns_tables_of(run, schema_name))
 			halt_for_statement(event, statement, schema_name, "*");
 	}
 	if (statement->creates_table && statement->ntables > 0 && statement->tables[0].table_name != NULL)

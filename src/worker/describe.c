@@ -120,7 +120,7 @@ capstan_describe_check_shape(PipelineRun *run, ApplyTable *table, const SourceTa
 				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 				 errmsg("source table %s is not what it was when it was captured", MyPlace.table),
 				 errdetail("Captured: %s. In the binary log now: %s.", expected.data, seen.data),
-				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
+				 errhint("Make the target table what it should be, and call capstan.resync_table().")));
 	capstan_strbuf_free(&expected);
 	capstan_strbuf_free(&seen);
 }

@@ -166,6 +166,21 @@ capstan_failure_backoff_ms(int failures)
 	return Min(BACKOFF_FIRST_MS << Min(failures, 10), BACKOFF_LONGEST_MS);
 }
 
+/*
+ * Was the world changed while this worker ran?  Somebody has added, removed or resynced tables: the worker will be replaced, and may have
+ * failed over just that.  If it is a failure of its own, the next one meets it again.
+ */
+static bool
+is_superseded(PipelineSlot *slot, bool is_pipeline_worker)
+{
+	bool		superseded;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	superseded = slot->generation != slot->running_generation || (!is_pipeline_worker && slot->run_id != MyArgs.generation);
+	LWLockRelease(Capstan->lock);
+	return superseded;
+}
+
 /* What the launcher should do now. */
 static void
 tell_launcher(PipelineSlot *slot, int sqlerrcode, bool halted)
@@ -209,7 +224,7 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	RESUME_INTERRUPTS();
 	MemoryContextSwitchTo(context);
 
-	transient = capstan_errcode_is_transient(error->sqlerrcode);
+	transient = capstan_errcode_is_transient(error->sqlerrcode) || is_superseded(slot, is_pipeline_worker);
 	if (is_pipeline_worker && !transient && set_apart(slot))
 	{
 		ereport(LOG,

@@ -27,6 +27,7 @@
 
 #include "compat.h"
 #include "errcodes.h"
+#include "meta/generation.h"
 #include "worker/lock.h"
 #include "worker/pipelineworker.h"
 #include "worker/serveroptions.h"
@@ -139,6 +140,17 @@ check_extension(void)
 				 errmsg("extension capstan is not installed in this database any more")));
 }
 
+/* Shadows that somebody looked at when their content was exchanged. */
+static void
+drop_leftovers(PipelineRun *run)
+{
+	List	   *ids = capstan_meta_tables_with_shadow(run->pipeline->id, true);
+	ListCell   *cell;
+
+	foreach(cell, ids)
+		capstan_apply_drop_shadow(*(int64 *) lfirst(cell), false);
+}
+
 /* Definition, source options, tables; false if the pipeline should not run after all. */
 static bool
 load_pipeline(PipelineRun *run)
@@ -161,6 +173,9 @@ load_pipeline(PipelineRun *run)
 		return false;
 	}
 	run->options = capstan_server_options(run->pipeline->server, run->pipeline->owner);
+	/* no other worker is left: what was asked for of single tables begins here */
+	capstan_meta_begin_generations(run->pipeline->id);
+	drop_leftovers(run);
 	tables = capstan_meta_tables(run->pipeline->id);
 	foreach(cell, tables)
 	{
@@ -492,11 +507,11 @@ run_pipeline(void)
 					 errmsg("another worker of the pipeline is still running")));
 		capstan_process_wait(50, CAPSTAN_WAIT_STREAM);
 	}
+	capstan_lock_wait_for_copy_workers(MyArgs.pipeline_id);
 	if (!load_pipeline(run))
 		return;
 	SetConfigOption("synchronous_commit", GetConfigOption("capstan.synchronous_commit", false, false), PGC_SUSET, PGC_S_OVERRIDE);
 	capstan_process_set_title("pipeline", run->pipeline->name, -1);
-	capstan_lock_wait_for_copy_workers(MyArgs.pipeline_id);
 
 	MemoryContextSwitchTo(run->event_context);
 	capstan_stream_init(run);

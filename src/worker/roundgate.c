@@ -82,22 +82,53 @@ capstan_round_load_ranges(PipelineRun *run, ApplyTable *table)
 	capstan_apply_set_ranges(table, capstan_meta_ranges(table->info->id, table->info->generation));
 }
 
+/* The table is copied; in the transaction that says so. */
+static void
+finish_table(PipelineRun *run, ApplyTable *table)
+{
+	table->untouched = false;
+	table->copied = true;
+	if (!table->info->in_shadow)
+		return;
+	pgstat_report_activity(STATE_RUNNING, "exchanging the content of a resynced table");
+	capstan_stream_note_table(table->info->source_schema, table->info->source_table);
+	capstan_apply_exchange(table);
+	MemoryContextSwitchTo(run->event_context);
+	MyPlace.table[0] = '\0';
+	ereport(LOG,
+			(errmsg("capstan pipeline \"%s\": %s.%s is resynced, generation %d", run->pipeline->name, table->info->source_schema,
+					table->info->source_table, table->info->generation)));
+}
+
+static bool
+some_copied(List *ranges)
+{
+	ListCell   *cell;
+
+	foreach(cell, ranges)
+		if (((CopyRange *) lfirst(cell))->copied)
+			return true;
+	return false;
+}
+
 /* After ranges of the table were committed: fewer and larger ones, and perhaps the table is complete. */
 static void
-settle_table(ApplyTable *table)
+settle_table(PipelineRun *run, ApplyTable *table)
 {
 	List	   *ranges;
 
 	capstan_meta_merge_ranges(table->info->id, table->info->generation);
 	ranges = capstan_meta_ranges(table->info->id, table->info->generation);
+	if (some_copied(ranges))
+		table->untouched = false;
 	if (list_length(ranges) == 1)
 	{
 		CopyRange  *range = linitial(ranges);
 
 		if (range->copied && range->low == NULL && range->high == NULL)
 		{
-			capstan_meta_set_table_state(table->info->id, "streaming");
-			table->copied = true;
+			capstan_meta_set_table_state(table->info->id, table->info->generation, "streaming");
+			finish_table(run, table);
 		}
 	}
 	if (!table->copied && table->info->key_ordered && table->map != NULL)
@@ -182,7 +213,7 @@ capstan_round_start_workers(PipelineRun *run)
 		ApplyTable *table = lfirst(cell);
 
 		if (strcmp(table->info->state, "copying") == 0)
-			settle_table(table);
+			settle_table(run, table);
 	}
 	commit_catalog(run);
 	note_progress(run);
@@ -385,14 +416,14 @@ copy_round(PipelineRun *run)
 	capstan_meta_add_pause(run->pipeline->id, run->round, (int64) INSTR_TIME_GET_MICROSEC(end));
 	ids = capstan_meta_settle_whole_tables(run->pipeline->id, run->round);
 	foreach(cell, ids)
-		find_table(run, *(int64 *) lfirst(cell))->copied = true;
+		finish_table(run, find_table(run, *(int64 *) lfirst(cell)));
 	ids = capstan_meta_tables_of_round(run->pipeline->id, run->round);
 	foreach(cell, ids)
 	{
 		ApplyTable *table = find_table(run, *(int64 *) lfirst(cell));
 
 		if (!table->copied)
-			settle_table(table);
+			settle_table(run, table);
 	}
 	CAPSTAN_FAULT("settle_before_commit");
 	commit_catalog(run);

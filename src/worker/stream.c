@@ -437,6 +437,13 @@ table_of_map(PipelineRun *run, const SourceTable *source)
 	entry->table = table = capstan_stream_find_table(run, source->schema_name, source->table_name);
 	if (table == NULL)
 		return NULL;
+	if (table->untouched)
+	{
+		/* whatever it looks like here: the copy brings it (meta/generation.h) */
+		entry->table = NULL;
+		entry->serial = 0;
+		return NULL;
+	}
 	capstan_stream_note_table(source->schema_name, source->table_name);
 	if (!source->has_names)
 	{
@@ -453,7 +460,7 @@ table_of_map(PipelineRun *run, const SourceTable *source)
 				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 				 errmsg("source table %s is not what it was when it was captured", MyPlace.table),
 				 errdetail("Captured: %s. In the binary log now: %s.", table->info->definition, signature.data),
-				 errhint("Drop the pipeline, make the target table what it should be, and create the pipeline again.")));
+				 errhint("Make the target table what it should be, and call capstan.resync_table().")));
 	}
 	capstan_strbuf_free(&signature);
 	if (table->valid && !capstan_map_has_labels_of(table->map, source))
