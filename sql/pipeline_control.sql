@@ -36,6 +36,34 @@ SELECT capstan.stop_pipeline('ctl_shop');
 SELECT capstan.resume_pipeline('ctl_shop', actor_note => 'seen to');
 \echo SQLSTATE :SQLSTATE
 
+-- tables that are not captured, or are already; arguments
+SELECT capstan.resync_table('ctl_shop', 'shop.people', 'why');
+\echo SQLSTATE :SQLSTATE
+SELECT capstan.remove_table('ctl_shop', 'orders');
+SELECT capstan.resync_table('ctl_shop', 'shop.orders', ' ');
+\echo SQLSTATE :SQLSTATE
+SELECT capstan.resync_table('ctl_shop', 'shop.orders', NULL);
+SELECT capstan.resync_table('ctl_shop', NULL, 'why');
+SELECT capstan.restart_snapshot('ctl_shop', '');
+SELECT capstan.add_table('ctl_shop', 'orders');
+\echo SQLSTATE :SQLSTATE
+SELECT capstan.add_table('ctl_shop', 'shop.orders', truncate_target => NULL);
+-- removed: its target stays, who did it is kept, a halt over it is resolved
+BEGIN;
+WITH i AS (INSERT INTO capstan.incident (pipeline, severity, class, message, source_table)
+           VALUES ('ctl_shop', 'halt', 'x', 'x', 'shop.orders') RETURNING id)
+UPDATE capstan.pipeline SET halted_by = i.id FROM i;
+SELECT capstan.remove_table('ctl_shop', 'shop.orders');
+SELECT count(*) FROM capstan.table_status;
+SELECT count(*) FROM ctl_orders;
+SELECT severity, class, message, source_table, resolved_by = current_user AS by_me, resolution FROM capstan.incident ORDER BY id;
+SELECT halted_by FROM capstan.pipeline;
+-- nothing is left to be copied anew
+\set VERBOSITY sqlstate
+SELECT capstan.restart_snapshot('ctl_shop', 'why');
+\set VERBOSITY default
+ROLLBACK;
+
 -- waiting for what is there already returns, whatever the state
 SELECT capstan.wait_for_gtid('ctl_shop', '3e11fa47-71ca-11e1-9e33-c80aa9429562:50-60', timeout => '0 s');
 SELECT capstan.wait_for_gtid('ctl_shop', '', timeout => '0 s');

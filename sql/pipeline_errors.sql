@@ -79,6 +79,11 @@ SELECT capstan.resume_pipeline('shop', 'seen to');
 SELECT capstan.stop_pipeline('shop');
 SELECT capstan.drop_pipeline('shop');
 SELECT capstan.adopt_pipeline('shop');
+SELECT capstan.add_table('shop', 'shop.orders');
+\echo SQLSTATE :SQLSTATE
+SELECT capstan.remove_table('shop', 'shop.orders');
+SELECT capstan.resync_table('shop', 'shop.orders', 'why');
+SELECT capstan.restart_snapshot('shop', 'why');
 SELECT capstan.wait_for_snapshot('shop', timeout => '1 s');
 SELECT capstan.wait_for_source('shop', timeout => '1 s');
 SELECT capstan.wait_for_gtid('shop', '', timeout => '1 s');

@@ -66,6 +66,10 @@ SELECT capstan.resume_pipeline('rights_shop', 'seen to');
 SELECT capstan.stop_pipeline('rights_shop');
 SELECT capstan.drop_pipeline('rights_shop');
 SELECT capstan.adopt_pipeline('rights_shop');
+SELECT capstan.add_table('rights_shop', 'shop.people');
+SELECT capstan.remove_table('rights_shop', 'shop.orders');
+SELECT capstan.resync_table('rights_shop', 'shop.orders', 'why');
+SELECT capstan.restart_snapshot('rights_shop', 'why');
 SELECT capstan.wait_for_source('rights_shop');
 -- who may wait need not own it
 SELECT capstan.wait_for_snapshot('rights_shop');

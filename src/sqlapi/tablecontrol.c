@@ -122,10 +122,11 @@ pattern_of(const SourceTable *source)
 }
 
 /*
- * The worker is replaced at COMMIT.  A halt over one of these tables is over (NIL: over whatever it was); another one stays.
+ * The worker is replaced at COMMIT.  A halt over one of these tables is over (NIL: over whatever it was); another one stays.  begins: a
+ * copy, for which a worker is needed.
  */
 static void
-let_it_begin(const Pipeline *pipeline, List *names, const char *resolution)
+replace_worker(const Pipeline *pipeline, List *names, const char *resolution, bool begins)
 {
 	bool		halted = pipeline->halted_by != 0;
 
@@ -143,11 +144,11 @@ let_it_begin(const Pipeline *pipeline, List *names, const char *resolution)
 			halted = false;
 		}
 	}
-	if (pipeline->run && !halted && pipeline->belongs_here)
+	if (pipeline->run && !halted && pipeline->belongs_here && Capstan != NULL)
 		capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, true);
-	else
+	else if (begins)
 		ereport(NOTICE,
-				(errmsg("pipeline \"%s\" is %s: it begins with this when it is started", pipeline->name, halted ? "halted" : "not running")));
+				(errmsg("pipeline \"%s\" is %s: the copy begins when it is started", pipeline->name, halted ? "halted" : "not running")));
 }
 
 /* ---------------------------------------------------------------------
@@ -210,7 +211,7 @@ capstan_add_table(PG_FUNCTION_ARGS)
 
 	capstan_meta_record_action(pipeline->name, "table_added", psprintf("table %s was added", planned->source_name),
 							   planned->source_name, GetUserId(), "add_table");
-	let_it_begin(pipeline, list_make1(planned->source_name), "add_table");
+	replace_worker(pipeline, list_make1(planned->source_name), "add_table", true);
 	PG_RETURN_VOID();
 }
 
@@ -221,11 +222,10 @@ capstan_remove_table(PG_FUNCTION_ARGS)
 	PipelineTable *table = get_table(pipeline, sqlapi_text_argument(fcinfo, 1, "table"));
 	char	   *name = source_name(table);
 
-	capstan_shmem_require();
 	capstan_apply_drop_shadow(table->id, true);
 	capstan_meta_remove_table(table->id);
 	capstan_meta_record_action(pipeline->name, "table_removed", psprintf("table %s was removed", name), name, GetUserId(), "remove_table");
-	let_it_begin(pipeline, list_make1(name), "remove_table");
+	replace_worker(pipeline, list_make1(name), "remove_table", false);
 	PG_RETURN_VOID();
 }
 
@@ -355,7 +355,7 @@ capstan_resync_table(PG_FUNCTION_ARGS)
 
 	capstan_shmem_require();
 	resync(pipeline, list_make1(table), psprintf("resync table %s of pipeline \"%s\"", name, pipeline->name), reason);
-	let_it_begin(pipeline, list_make1(source_name(table)), reason);
+	replace_worker(pipeline, list_make1(source_name(table)), reason, true);
 	PG_RETURN_VOID();
 }
 
@@ -366,12 +366,12 @@ capstan_restart_snapshot(PG_FUNCTION_ARGS)
 	char	   *reason = read_reason(fcinfo, 1);
 	List	   *tables = capstan_meta_tables(pipeline->id);
 
-	capstan_shmem_require();
 	if (tables == NIL)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_PIPELINE_STATE),
 				 errmsg("pipeline \"%s\" captures no table", pipeline->name)));
+	capstan_shmem_require();
 	resync(pipeline, tables, psprintf("restart the snapshot of pipeline \"%s\"", pipeline->name), reason);
-	let_it_begin(pipeline, NIL, reason);
+	replace_worker(pipeline, NIL, reason, true);
 	PG_RETURN_VOID();
 }
