@@ -50,7 +50,7 @@ raise_image(ApplyTable *table, const char *column, const char *why)
 			(errcode(CAPSTAN_ERRCODE_ROW_IMAGE),
 			 errmsg("a row of %s.%s was logged without all that is needed", table->info->source_schema, table->info->source_table),
 			 column == NULL ? errdetail("%s.", why) : errdetail("Column %s: %s.", column, why),
-			 errhint("binlog_row_image = FULL on the source, in every session, avoids this; drop the pipeline and create it again with truncate_target => true.")));
+			 errhint("binlog_row_image = FULL on the source, in every session, avoids this; then call capstan.resync_table().")));
 }
 
 /* The text of a document in the target's row: what the type's output function writes. */

@@ -104,7 +104,7 @@ apply_check_owner(ApplyTable *table)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("the target table of %s.%s does not exist any more", table->info->source_schema, table->info->source_table),
-				 errhint("Drop the pipeline and create it again, or restore the table.")));
+				 errhint("Call capstan.remove_table() and, to make it anew, capstan.add_table(); or restore the table.")));
 	table->table_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	if (!has_privs_of_role(table->pipeline_owner, table->table_owner))

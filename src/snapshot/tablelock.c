@@ -169,7 +169,7 @@ check_refusal(TableLock *lock, TableLockKind kind, unsigned int code)
 			ereport(ERROR,
 					(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
 					 errmsg("a table to be copied is gone from the source: %s", lock->refusal),
-					 errhint("Drop the pipeline and create it again without the table.")));
+					 errhint("Call capstan.remove_table().")));
 			break;
 		case MYSQL_TABLE_ACCESS_DENIED:
 		case MYSQL_DB_ACCESS_DENIED:

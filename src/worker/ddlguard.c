@@ -170,6 +170,9 @@ warn_of_new_table(PipelineRun *run, const BinlogEvent *event, const char *schema
 	ListCell   *cell;
 	bool		meant = false;
 
+	/* one that is made once more before its copy */
+	if (capstan_stream_find_table(run, schema_name, table_name) != NULL)
+		return;
 	foreach(cell, run->pipeline->patterns)
 		if (capstan_wire_pattern_matches(lfirst(cell), schema_name, table_name))
 			meant = true;
@@ -239,8 +242,8 @@ check_dml(const BinlogEvent *event, const Statement *statement, const char *defa
 			(errcode(CAPSTAN_ERRCODE_STATEMENT),
 			 errmsg("rows were changed by a statement that is in the binary log as text"),
 			 errdetail("A session of the source used binlog_format = STATEMENT or MIXED."),
-			 errhint("Keep sessions from changing binlog_format on the source. What the statement did is not known here: drop the "
-					 "pipeline and create it again with truncate_target => true.")));
+			 errhint("Keep sessions from changing binlog_format on the source. What the statement did is not known here: "
+					 "capstan.restart_snapshot() copies all tables anew.")));
 }
 
 /* Does the name occur in the text, in any case? */

@@ -66,7 +66,7 @@ check_labels(const SourceTable *described)
 					(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 					 errmsg("the labels of column %s of %s cannot be told from the source's schema", column->name, MyPlace.table),
 					 errdetail("A label has a \"?\", which may stand for another character, and the table map has no labels."),
-					 errhint("SET PERSIST binlog_row_metadata = 'FULL' on the source; drop the pipeline and create it again with truncate_target => true.")));
+					 errhint("SET PERSIST binlog_row_metadata = 'FULL' on the source; then call capstan.resync_table().")));
 	}
 }
 
@@ -93,8 +93,8 @@ describe_table(PipelineRun *run, ApplyTable *table)
 				 errmsg("the source's schema of %s is not the captured one any more, and the binary log does not tell all of it", MyPlace.table),
 				 described == NULL ? errdetail("The table is gone.") :
 				 errdetail("Captured: %s. Now: %s.", info->definition, signature.data),
-				 errhint("SET PERSIST binlog_row_metadata = 'FULL' and binlog_row_image = 'FULL' on the source let the log tell everything; drop "
-						 "the pipeline and create it again with truncate_target => true.")));
+				 errhint("SET PERSIST binlog_row_metadata = 'FULL' and binlog_row_image = 'FULL' on the source let the log tell everything; then "
+						 "call capstan.resync_table().")));
 	table->described = &described->table;
 	MemoryContextSwitchTo(caller);
 }
@@ -154,7 +154,7 @@ capstan_describe_check_defaults(PipelineRun *run, ApplyTable *table, const Sourc
 				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 				 errmsg("defaults of %s are not what they were when the pipeline was started first", MyPlace.table),
 				 errdetail("A row was inserted, and logged without its defaults (binlog_row_image = MINIMAL)."),
-				 errhint("SET PERSIST binlog_row_image = 'FULL' on the source; drop the pipeline and create it again with truncate_target => true.")));
+				 errhint("SET PERSIST binlog_row_image = 'FULL' on the source; then call capstan.resync_table().")));
 	table->defaults_id = source->table_id;
 	MemoryContextSwitchTo(caller);
 }

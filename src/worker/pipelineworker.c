@@ -302,7 +302,7 @@ note_tables(PipelineRun *run, SourceConn *conn)
 					(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 					 errmsg("source table %s.%s is not what it was when the pipeline was created", source->schema_name, source->table_name),
 					 errdetail("Then: %s. Now: %s.", table->info->definition, signature.data),
-					 errhint("Drop the pipeline and create it again.")));
+					 errhint("Make the target table what it should be, and call capstan.resync_table().")));
 		defaults = capstan_map_encode_row(capstan_wire_column_defaults(conn, source), source->ncolumns);
 		capstan_meta_set_defaults(table->info->id, defaults);
 		MemoryContextSwitchTo(table->context);
@@ -315,7 +315,7 @@ note_tables(PipelineRun *run, SourceConn *conn)
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
 				 errmsg("%d of %d source tables are gone since the pipeline was created", list_length(run->tables) - found,
 						list_length(run->tables)),
-				 errhint("Drop the pipeline and create it again.")));
+				 errhint("Call capstan.remove_table() for them.")));
 	MemoryContextSwitchTo(caller);
 }
 
@@ -364,7 +364,7 @@ find_position(PipelineRun *run, SourceConn *conn)
 					 errmsg("transactions were applied that the source does not have"),
 					 errdetail("Source %s lacks %s.", run->source_uuid, gtid_text(ahead)),
 					 errhint("The source was reset, rebuilt, or is another server that lags or lost transactions. Wait for it to catch up and start the "
-							 "pipeline again; if it lost them for good, drop the pipeline and create it again.")));
+							 "pipeline again; if it lost them for good, capstan.restart_snapshot() copies all tables anew.")));
 		capstan_gtidset_free(executed);
 		capstan_gtidset_free(ahead);
 		capstan_process_wait(AHEAD_POLL_MS, CAPSTAN_WAIT_STREAM);
@@ -375,7 +375,7 @@ find_position(PipelineRun *run, SourceConn *conn)
 				(errcode(CAPSTAN_ERRCODE_GTIDS_PURGED),
 				 errmsg("the source has purged transactions that were not applied yet"),
 				 errdetail("Missing: %s.", gtid_text(capstan_gtidset_subtract(purged, run->applied))),
-				 errhint("They cannot be streamed any more: drop the pipeline and create it again with truncate_target => true. Keep binary logs "
+				 errhint("They cannot be streamed any more: capstan.restart_snapshot() copies all tables anew. Keep binary logs "
 						 "for longer by binlog_expire_logs_seconds on the source.")));
 	from = capstan_witness_summon(run, purged);
 	capstan_gtidset_free(purged);

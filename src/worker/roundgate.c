@@ -86,18 +86,25 @@ capstan_round_load_ranges(PipelineRun *run, ApplyTable *table)
 static void
 finish_table(PipelineRun *run, ApplyTable *table)
 {
+	instr_time	start;
+	instr_time	end;
+
 	table->untouched = false;
 	table->copied = true;
 	if (!table->info->in_shadow)
 		return;
+	INSTR_TIME_SET_CURRENT(start);
 	pgstat_report_activity(STATE_RUNNING, "exchanging the content of a resynced table");
 	capstan_stream_note_table(table->info->source_schema, table->info->source_table);
 	capstan_apply_exchange(table);
 	MemoryContextSwitchTo(run->event_context);
 	MyPlace.table[0] = '\0';
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
 	ereport(LOG,
-			(errmsg("capstan pipeline \"%s\": %s.%s is resynced, generation %d", run->pipeline->name, table->info->source_schema,
-					table->info->source_table, table->info->generation)));
+			(errmsg("capstan pipeline \"%s\": %s.%s is resynced, generation %d, exchanged in %d ms", run->pipeline->name,
+					table->info->source_schema, table->info->source_table, table->info->generation,
+					(int) INSTR_TIME_GET_MILLISEC(end))));
 }
 
 static bool

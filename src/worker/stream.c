@@ -382,7 +382,7 @@ handle_query(PipelineRun *run, const BinlogEvent *event)
 						(errcode(CAPSTAN_ERRCODE_STATEMENT),
 						 errmsg("a source transaction with rows of captured tables ends in ROLLBACK"),
 						 errdetail("It also changed tables without transactions, whose changes stay."),
-						 errhint("What of it counts cannot be told from the log: drop the pipeline and create it again with truncate_target => true.")));
+						 errhint("What of it counts cannot be told from the log: capstan.restart_snapshot() copies all tables anew.")));
 			end_transaction(run);
 			return;
 		case STATEMENT_XA_PREPARE:
@@ -633,7 +633,7 @@ handle_event(PipelineRun *run, const BinlogEvent *event)
 					 errmsg("the source says that it lost events"),
 					 errdetail("Incident %u: %.*s", event->u.incident.number,
 							   (int) Min(event->u.incident.message.length, 500), event->u.incident.message.data),
-					 errhint("What was lost is not known: drop the pipeline and create it again with truncate_target => true.")));
+					 errhint("What was lost is not known: capstan.restart_snapshot() copies all tables anew.")));
 			break;
 		case BINLOG_HEARTBEAT:
 			note_heartbeat(run);

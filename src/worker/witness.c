@@ -75,8 +75,8 @@ capstan_witness_is(PipelineRun *run, const BinlogEvent *event)
 				 errdetail("Transaction %s was committed at %s when it was applied here, and at %s if source %s is asked now.",
 						   run->witness.gtid, commit_time_text(run->witness.commit_us), commit_time_text(commit_us),
 						   run->source_uuid),
-				 errhint("The source was reset, or restored to an earlier time: its tables and the target have gone apart. Drop the pipeline and "
-						 "create it again with truncate_target => true.")));
+				 errhint("The source was reset, or restored to an earlier time: its tables and the target have gone apart. "
+						 "capstan.restart_snapshot() copies all of them anew.")));
 	capstan_gtidset_free(run->witness_awaited);
 	run->witness_awaited = NULL;
 	return true;

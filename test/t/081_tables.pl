@@ -236,18 +236,38 @@ done();
 all_equal('the altered table was removed');
 is(generation('still'), 3, 'the other one was resynced then');
 
+$my->sql("DROP TABLE s.bag; CREATE TABLE s.bag (v INT NOT NULL, pad VARCHAR(20)); INSERT INTO s.bag VALUES (1, 'new'), (1, 'new'), (1, NULL)");
+expect_halt($pg, 'p', 'ddl_on_captured_table', qr/s\.bag/);
+$pg->safe_psql("SELECT capstan.resync_table('p', 's.bag', 'made once more')");
+done();
+all_equal('a table that was dropped and made again');
+is($pg->value("SELECT count(*) FROM capstan.incident WHERE class = 'table_not_captured'"), 0, 'and nobody takes it for a new one');
+# What was altered after the definition was read is not passed over, though nothing is copied yet.
+$pg->safe_psql("SELECT capstan.stop_pipeline('p')");
+$pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped', 20);
+$pg->safe_psql("SELECT capstan.resync_table('p', 's.still', 'too early')");
+$my->sql("INSERT INTO s.still VALUES (1500, 1500, 'x'); ALTER TABLE s.still ADD z INT DEFAULT 7; INSERT INTO s.still (id) VALUES (1501)");
+$pg->safe_psql("SELECT capstan.start_pipeline('p')");
+# The stream meets it, or the copy finds another definition than it was told.
+like(halted_by($pg, 'p')->{class}, qr/ddl_on_captured_table|table_map_mismatch/, 'an ALTER after that halts');
+is($pg->value("SELECT count(*) FROM capstan.copied_range r JOIN capstan.pipeline_table t ON t.id = r.table_id AND t.generation = r.generation WHERE t.source_table = 'still' AND r.gtid_set IS NOT NULL"), 0,
+	'before anything is copied');
+$pg->safe_psql("ALTER TABLE s.still ADD z integer; SELECT capstan.resync_table('p', 's.still', 'z')");
+done();
+all_equal('and is passed over by the next resync');
+
 # ---- all anew ----
 
 $pg->safe_psql("SELECT capstan.stop_pipeline('p')");
 $pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped', 20);
-$my->sql("UPDATE s.txt SET v = v + 1; UPDATE s.bag SET v = v + 1; FLUSH LOGS; INSERT INTO s.still VALUES (2000, 2000, 'x'); FLUSH LOGS");
+$my->sql("UPDATE s.txt SET v = v + 1; UPDATE s.bag SET v = v + 1; FLUSH LOGS; INSERT INTO s.still VALUES (2000, 2000, 'x', 1); FLUSH LOGS");
 $my->sql("PURGE BINARY LOGS TO '" . ($my->query('SHOW BINARY LOGS'))[-1][0] . "'");
 $pg->safe_psql("SELECT capstan.start_pipeline('p')");
 expect_halt($pg, 'p', 'gtids_purged');
 $pg->safe_psql("SELECT capstan.restart_snapshot('p', 'binary logs were purged')");
 done();
 all_equal('after a new snapshot', 's.later');
-$my->sql("INSERT INTO s.still VALUES (2001, 2001, 'y'); DELETE FROM s.later WHERE v = 2");
+$my->sql("INSERT INTO s.still VALUES (2001, 2001, 'y', 2); DELETE FROM s.later WHERE v = 2");
 all_equal('and it streams', 's.later');
 
 # ---- nothing is left of it ----
