@@ -20,7 +20,7 @@ use CapstanTest;
 use CapstanTest::BothWays;
 
 my $my = CapstanTest::MySQL->start;
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 300, 'max_worker_processes' => 20 });
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 100, 'max_worker_processes' => 20 });
 my @versioned = qw(inv txt bag);
 
 $my->grant;
@@ -176,7 +176,7 @@ read_on();
 for my $victim ('capstan pipeline', 'capstan copy', 'postmaster')
 {
 	$pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'killed: $victim'); SELECT capstan.resync_table('p', 's.txt', 'killed: $victim')");
-	$pg->poll_query_until("SELECT count(*) > 0 FROM capstan.copied_range r JOIN capstan.pipeline_table t ON t.id = r.table_id AND t.generation = r.generation WHERE t.state = 'copying' AND r.gtid_set IS NOT NULL", 't', 20);
+	$pg->poll_query_until("SELECT count(*) > 0 FROM capstan.copied_range r JOIN capstan.pipeline_table t ON t.id = r.table_id AND t.generation = r.generation WHERE t.state = 'copying' AND r.gtid_set IS NOT NULL", 't', 10);
 	if ($victim eq 'postmaster')
 	{
 		$_->stop for $reader, $late_reader;
