@@ -445,7 +445,8 @@ CREATE FUNCTION capstan.worker_stats(
     OUT last_event_at pg_catalog.timestamptz,
     OUT source_commit_time pg_catalog.timestamptz,
     OUT caught_up_at pg_catalog.timestamptz,
-    OUT wanted pg_catalog.bool)
+    OUT wanted pg_catalog.bool,
+    OUT source_connections pg_catalog.int4)
     RETURNS SETOF pg_catalog.record
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16 AS 'MODULE_PATHNAME', 'capstan_worker_stats';
 COMMENT ON FUNCTION capstan.worker_stats() IS 'what shared memory knows of the pipelines of this database that the caller may see';
@@ -492,6 +493,7 @@ SELECT
     w.restart_at,
     w.pid,
     w.copy_workers,
+    w.source_connections,
     e.message AS last_error,
     e.detail AS last_error_detail,
     e.hint AS last_error_hint,
@@ -517,13 +519,14 @@ WHERE pg_catalog.pg_has_role(p.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_mon
 
 COMMENT ON VIEW capstan.pipeline_status IS 'state, position, lag, throughput and last error of each pipeline';
 COMMENT ON COLUMN capstan.pipeline_status.state IS
-    'stopped, starting, connecting, snapshot, indexing (streams, and builds indexes), streaming, retrying, halted, standby (it runs where this server replicates from, and here '
+    'stopped, starting, waiting (for connections to the source, see capstan.max_source_connections), connecting, snapshot, indexing (streams, and builds indexes), streaming, retrying, halted, standby (it runs where this server replicates from, and here '
     'after a promotion), or unadopted (a restored copy, see capstan.adopt_pipeline)';
 COMMENT ON COLUMN capstan.pipeline_status.desired_state IS 'running or stopped: what start_pipeline and stop_pipeline asked for';
 COMMENT ON COLUMN capstan.pipeline_status.applied IS 'source transactions that are applied and committed';
 COMMENT ON COLUMN capstan.pipeline_status.lag IS
     'how old the latest moment is up to which the target is known to hold everything of the source';
 COMMENT ON COLUMN capstan.pipeline_status.transactions IS 'source transactions applied since the pipeline''s slot was taken; so the other counters of this view';
+COMMENT ON COLUMN capstan.pipeline_status.source_connections IS 'connections to the source that it may have open';
 COMMENT ON COLUMN capstan.pipeline_status.restart_at IS 'when a retrying pipeline tries again';
 
 CREATE VIEW capstan.table_status WITH (security_barrier = true) AS

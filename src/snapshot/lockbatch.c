@@ -101,6 +101,19 @@ capstan_lockbatch_connect(LockBatch *batch, int ntables)
 		make_ready(batch, i);
 }
 
+void
+capstan_lockbatch_shrink(LockBatch *batch, int n)
+{
+	for (int i = n; i < batch->most; i++)
+	{
+		if (batch->connections[i] == NULL)
+			continue;
+		Assert(!batch->held[i]);
+		capstan_wire_close(batch->connections[i]);
+		batch->connections[i] = NULL;
+	}
+}
+
 int
 capstan_lockbatch_acquire(LockBatch *batch, SourceConn *helper, char **names, int nnames, bool *granted)
 {

@@ -23,6 +23,9 @@ extern LockBatch *capstan_lockbatch_create(const SourceOptions *options, int mos
 /* Opens connections for so many tables, or again those that the server may have closed: no time to lose later. */
 extern void capstan_lockbatch_connect(LockBatch *batch, int ntables);
 
+/* Closes connections beyond so many; none holds a lock. */
+extern void capstan_lockbatch_shrink(LockBatch *batch, int n);
+
 /*
  * LOCK TABLES ... READ on each of the names (ready-quoted); returns how many were granted, and which.  helper: a
  * connection that is free, for KILL QUERY.  Connection failures are raised.

@@ -25,6 +25,7 @@
 #include "map/objectmap.h"
 #include "meta/pipelinedef.h"
 #include "sqlapi/internal.h"
+#include "worker/connections.h"
 #include "worker/serveroptions.h"
 
 PG_FUNCTION_INFO_V1(capstan_preflight);
@@ -410,9 +411,9 @@ capstan_table_ddl(PG_FUNCTION_ARGS)
 				 errmsg("invalid table name: \"%s\"", name),
 				 errhint("Name it as schema.table.")));
 
-	conn = capstan_wire_connect(capstan_server_options(server, GetUserId()), "table_ddl");
+	conn = capstan_connections_open(capstan_server_options(server, GetUserId()), "table_ddl");
 	info = sqlapi_find_source_table(conn, name, &schema, &table);
-	capstan_wire_close(conn);
+	capstan_connections_close(conn);
 	if (info == NULL || info->view)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),

@@ -16,6 +16,7 @@
 
 #include "errcodes.h"
 #include "sqlapi/internal.h"
+#include "worker/connections.h"
 #include "worker/serveroptions.h"
 
 PreflightCheck *
@@ -270,7 +271,7 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 	if (!single)
 		sqlapi_check_instance(plan);
 
-	conn = capstan_wire_connect(options, "preflight");
+	conn = capstan_connections_open(options, "preflight");
 	check = sqlapi_add_check(plan, CHECK_OK, "connection");
 	check->found = psprintf("%s, MySQL %s, %s", capstan_wire_host(conn), capstan_wire_server_version(conn),
 							capstan_wire_is_tls(conn) ? "with TLS" : "without TLS");
@@ -294,7 +295,7 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 	check_collisions(plan);
 	if (single && !has_errors(plan))
 		note_defaults(plan, conn);
-	capstan_wire_close(conn);
+	capstan_connections_close(conn);
 	sqlapi_check_targets(plan, lock_targets);
 
 	plan->checks = sort_checks(plan->checks);

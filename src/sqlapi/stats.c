@@ -14,13 +14,14 @@
 
 #include "compat.h"
 #include "sqlapi/internal.h"
+#include "worker/connections.h"
 #include "worker/shmem.h"
 
 PG_FUNCTION_INFO_V1(capstan_worker_stats);
 PG_FUNCTION_INFO_V1(capstan_belongs_here);
 PG_FUNCTION_INFO_V1(capstan_version);
 
-#define STATS_COLUMNS 16
+#define STATS_COLUMNS 17
 
 /* A slot's fields, copied under the lock, so that nothing that may fail happens while it is held. */
 typedef struct SlotCopy
@@ -34,6 +35,7 @@ typedef struct SlotCopy
 	int			failures;
 	pid_t		pid;
 	int			copy_workers;
+	int			connections;
 	char		source_uuid[37];
 	uint64		transactions;
 	uint64		rows;
@@ -59,6 +61,7 @@ copy_slot(PipelineSlot *slot, SlotCopy *copy)
 	for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS; i++)
 		if (slot->copy[i].pid != 0)
 			copy->copy_workers++;
+	copy->connections = capstan_connections_of(slot);
 	memcpy(copy->source_uuid, slot->source_uuid, sizeof(copy->source_uuid));
 	copy->transactions = pg_atomic_read_u64(&slot->transactions);
 	copy->rows = pg_atomic_read_u64(&slot->rows);
@@ -104,6 +107,7 @@ put_slot(Tuplestorestate *rows, TupleDesc desc, const SlotCopy *slot)
 	values[13] = time_or_null(source_time, &nulls[13]);
 	values[14] = time_or_null((TimestampTz) slot->caught_up_us, &nulls[14]);
 	values[15] = BoolGetDatum(slot->wanted);
+	values[16] = Int32GetDatum(slot->connections);
 	tuplestore_putvalues(rows, desc, values, nulls);
 }
 

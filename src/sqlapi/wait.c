@@ -22,6 +22,7 @@
 #include "errcodes.h"
 #include "meta/pipelinedef.h"
 #include "sqlapi/internal.h"
+#include "worker/connections.h"
 #include "worker/serveroptions.h"
 #include "worker/shmem.h"
 
@@ -289,9 +290,9 @@ capstan_wait_for_source(PG_FUNCTION_ARGS)
 	capstan_meta_look(waiter.pipeline->id, false, &look);
 	raise_if_hopeless(&waiter, &look);
 
-	conn = capstan_wire_connect(capstan_server_options(waiter.pipeline->server, waiter.pipeline->owner), "wait_for_source");
+	conn = capstan_connections_open(capstan_server_options(waiter.pipeline->server, waiter.pipeline->owner), "wait_for_source");
 	executed = capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.gtid_executed");
-	capstan_wire_close(conn);
+	capstan_connections_close(conn);
 	waiter.goal = sqlapi_gtidset_from_text(executed, strlen(executed));
 	wait_until_reached(&waiter);
 	PG_RETURN_VOID();

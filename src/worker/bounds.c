@@ -201,12 +201,14 @@ ask_expiry(SourceConn *conn)
 static void
 ask(PipelineRun *run, BoundsWatch *watch)
 {
-	SourceConn *conn = capstan_wire_connect(run->options, "bounds");
+	SourceConn *conn;
 	CapstanError error;
 	char	   *executed;
 	GtidSet    *set;
 	int64		clock_us;
 
+	capstan_describe_close(run);
+	conn = capstan_wire_connect(run->options, "bounds");
 	/* it speaks of another server's log, in the middle of a fail-over */
 	if (strcmp(run->source_uuid, capstan_wire_server_uuid(conn)) != 0)
 	{

@@ -26,6 +26,7 @@
 
 #include "errcodes.h"
 #include "snapshot/readview.h"
+#include "worker/connections.h"
 #include "worker/copyworker.h"
 #include "worker/fault.h"
 
@@ -334,6 +335,21 @@ run_round(CopyRun *run, const RoundPlan *plan)
 	capstan_roundplan_learn(run);
 }
 
+/* How many tables may share the next round: as many as may be locked.  While none may, small ones come alone, too. */
+static void
+limit_batch(CopyRun *run, int want)
+{
+	int			allowed;
+
+	while ((allowed = capstan_connections_for_batch(run->slot, want)) < want)
+	{
+		capstan_lockbatch_shrink(run->batch, allowed);
+		want = allowed;
+	}
+	capstan_lockbatch_shrink(run->batch, allowed);
+	run->most_tables = Max(allowed, 1);
+}
+
 void
 capstan_coordinator_main(CopyRun *run)
 {
@@ -354,6 +370,7 @@ capstan_coordinator_main(CopyRun *run)
 		bool		more;
 		MemoryContext round_context = run->round_context;
 
+		limit_batch(run, run->no_small_tables ? 0 : CAPSTAN_ROUND_TABLES);
 		/* the plan outlives what prepare makes of the round's context */
 		run->described_table = 0;
 		MemoryContextReset(plan_context);
@@ -365,6 +382,8 @@ capstan_coordinator_main(CopyRun *run)
 		if (!more)
 			return;
 		CAPSTAN_FAULT("plan_committed");
+		if (plan.ntables == 1)
+			limit_batch(run, 0);
 		run_round(run, &plan);
 	}
 }

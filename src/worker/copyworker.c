@@ -36,6 +36,7 @@
 #include "compat.h"
 #include "errcodes.h"
 #include "snapshot/readview.h"
+#include "worker/connections.h"
 #include "worker/copyworker.h"
 #include "worker/fault.h"
 #include "worker/lock.h"
@@ -399,6 +400,7 @@ detach(int code, Datum arg)
 		copy->pid = 0;
 		copy->latch = NULL;
 		copy->step = COPY_ABSENT;
+		capstan_connections_leave_copy(MySlot, MyArgs.copy_index);
 		capstan_shmem_wake(MySlot);
 	}
 	LWLockRelease(Capstan->lock);

@@ -70,6 +70,7 @@ typedef struct CopyRun
 	double		attempts_told;	/* see bounds.c */
 	bool		had_a_round;
 	LockBatch  *batch;
+	int			most_tables;	/* of a round of many tables: there is a connection for each of them */
 	int64		batch_wait_us;	/* of its last acquire */
 	List	   *alone;			/* ids (int64 *) of small tables that could not be locked with others: one by one, after those */
 } CopyRun;

@@ -318,6 +318,7 @@ capstan_guard_convert(PipelineRun *run, BinlogEvent *event)
 		appendStringInfo(&sql, "%02x", (unsigned char) event->u.query.sql.data[i]);
 	appendStringInfoString(&sql, "' USING utf8mb4)");
 
+	capstan_describe_close(run);
 	conn = capstan_wire_connect(run->options, "charset");
 	text = capstan_wire_query_value(conn, sql.data);
 	capstan_wire_close(conn);

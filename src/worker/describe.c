@@ -54,6 +54,14 @@ describing_conn(PipelineRun *run)
 	return run->describing;
 }
 
+void
+capstan_describe_close(PipelineRun *run)
+{
+	if (run->describing != NULL)
+		capstan_wire_close(run->describing);
+	run->describing = NULL;
+}
+
 static void
 check_labels(const SourceTable *described)
 {

@@ -11,6 +11,7 @@
 #include "utils/guc.h"
 
 #include "compat.h"
+#include "worker/connections.h"
 #include "worker/shmem.h"
 
 int			capstan_max_pipelines = 16;
@@ -25,6 +26,8 @@ int			capstan_group_bytes = 16384;
 int			capstan_group_time = 200;
 int			capstan_heartbeat = 100;
 int			capstan_lock_timeout = 60000;
+int			capstan_max_source_connections = 100;
+int			capstan_max_pipeline_connections = 40;
 int			capstan_bounds_interval = 10000;
 int			capstan_max_round_attempts = 1000;
 int			capstan_max_snapshot_time = 0;
@@ -44,6 +47,28 @@ static void
 define_int(const char *name, const char *description, int *variable, int boot, int min, int max, GucContext context, int flags)
 {
 	DefineCustomIntVariable(name, description, NULL, variable, boot, min, max, context, flags, NULL, NULL, NULL);
+}
+
+/* Less would be enough for no snapshot. */
+static bool
+check_connections(int *value, int least)
+{
+	if (*value == 0 || *value >= least)
+		return true;
+	GUC_check_errdetail("It must be at least %d, or 0 for no bound.", least);
+	return false;
+}
+
+static bool
+check_source_connections(int *value, void **extra, GucSource source)
+{
+	return check_connections(value, CAPSTAN_LEAST_PIPELINE_CONNECTIONS + 1);
+}
+
+static bool
+check_pipeline_connections(int *value, void **extra, GucSource source)
+{
+	return check_connections(value, CAPSTAN_LEAST_PIPELINE_CONNECTIONS);
 }
 
 void
@@ -79,6 +104,14 @@ capstan_guc_init(void)
 	define_int("capstan.lock_timeout",
 			   "How long a worker waits for a lock that somebody holds on a target table before it retries.",
 			   &capstan_lock_timeout, 60000, 100, INT_MAX, PGC_SUSET, GUC_UNIT_MS);
+	DefineCustomIntVariable("capstan.max_source_connections",
+							"Connections to sources that this server has open at a time; 0: no bound.",
+							"A pipeline that cannot have what it needs waits. One connection is kept for SQL functions.",
+							&capstan_max_source_connections, 100, 0, 100000, PGC_SIGHUP, 0, check_source_connections, NULL, NULL);
+	DefineCustomIntVariable("capstan.max_pipeline_connections",
+							"Connections to its source that a pipeline has open at a time; 0: no bound.",
+							"Fewer copy workers are started, and fewer small tables share a snapshot round, where it is not enough.",
+							&capstan_max_pipeline_connections, 40, 0, 100000, PGC_SIGHUP, 0, check_pipeline_connections, NULL, NULL);
 	define_int("capstan.bounds_interval", "How often a pipeline looks how near it is to its bounds.",
 			   &capstan_bounds_interval, 10000, 100, 3600000, PGC_SUSET, GUC_UNIT_MS);
 	define_int("capstan.max_round_attempts", "Attempts at a snapshot round after which the pipeline halts; 0: no bound.",

@@ -35,7 +35,8 @@ typedef enum CapstanWait
 	CAPSTAN_WAIT_LAUNCHER,
 	CAPSTAN_WAIT_STREAM,
 	CAPSTAN_WAIT_ROUND,
-	CAPSTAN_WAIT_SOURCE_LOCK
+	CAPSTAN_WAIT_SOURCE_LOCK,
+	CAPSTAN_WAIT_CONNECTIONS
 } CapstanWait;
 
 extern uint32 capstan_wait_event(CapstanWait wait);

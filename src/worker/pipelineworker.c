@@ -28,6 +28,7 @@
 #include "compat.h"
 #include "errcodes.h"
 #include "meta/generation.h"
+#include "worker/connections.h"
 #include "worker/lock.h"
 #include "worker/pipelineworker.h"
 #include "worker/serveroptions.h"
@@ -98,6 +99,7 @@ detach(int code, Datum arg)
 			if (slot->copy[i].pid != 0)
 				kill(slot->copy[i].pid, SIGTERM);
 		slot->phase = ROUND_IDLE;
+		capstan_connections_leave_pipeline(slot);
 		capstan_shmem_wake(slot);
 	}
 	LWLockRelease(Capstan->lock);
@@ -512,6 +514,7 @@ run_pipeline(void)
 		return;
 	SetConfigOption("synchronous_commit", GetConfigOption("capstan.synchronous_commit", false, false), PGC_SUSET, PGC_S_OVERRIDE);
 	capstan_process_set_title("pipeline", run->pipeline->name, -1);
+	capstan_connections_acquire(run->slot, run->copying);
 
 	MemoryContextSwitchTo(run->event_context);
 	capstan_stream_init(run);

@@ -138,6 +138,8 @@ extern void capstan_guard_convert(PipelineRun *run, BinlogEvent *event);
  * its shape with the map's.
  */
 extern void capstan_describe_check_shape(PipelineRun *run, ApplyTable *table, const SourceTable *source);
+/* Beside the stream there is one connection at a time: to be called before another one is opened. */
+extern void capstan_describe_close(PipelineRun *run);
 /* For an inserted row of which columns are absent: are the source's defaults those that were noted? */
 extern void capstan_describe_check_defaults(PipelineRun *run, ApplyTable *table, const SourceTable *source);
 

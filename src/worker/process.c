@@ -83,7 +83,7 @@ capstan_process_set_title(const char *kind, const char *pipeline, int copy_index
 uint32
 capstan_wait_event(CapstanWait wait)
 {
-	static uint32 events[CAPSTAN_WAIT_SOURCE_LOCK + 1];
+	static uint32 events[CAPSTAN_WAIT_CONNECTIONS + 1];
 
 	if (events[wait] != 0)
 		return events[wait];
@@ -100,6 +100,9 @@ capstan_wait_event(CapstanWait wait)
 			break;
 		case CAPSTAN_WAIT_SOURCE_LOCK:
 			events[wait] = COMPAT_NEW_WAIT_EVENT("CapstanSourceLock");
+			break;
+		case CAPSTAN_WAIT_CONNECTIONS:
+			events[wait] = COMPAT_NEW_WAIT_EVENT("CapstanSourceConnections");
 			break;
 	}
 	return events[wait];

@@ -48,6 +48,7 @@
 #include "utils/timestamp.h"
 
 #include "errcodes.h"
+#include "worker/connections.h"
 #include "worker/fault.h"
 #include "worker/pipelineworker.h"
 
@@ -212,6 +213,7 @@ capstan_round_start_workers(PipelineRun *run)
 	MemoryContext caller;
 	ListCell   *cell;
 	int			started = 1;
+	int			wanted;
 
 	/* what an earlier run committed and did not live to settle */
 	begin_catalog(run);
@@ -225,7 +227,12 @@ capstan_round_start_workers(PipelineRun *run)
 	commit_catalog(run);
 	note_progress(run);
 	if (!run->copying)
+	{
+		(void) capstan_connections_share_out(run->slot, false);
 		return;
+	}
+	if (run->slot->copy_reserved == 0)
+		capstan_connections_acquire(run->slot, true);
 
 	/* the coordinator, number 0, comes last: it counts the others */
 	caller = MemoryContextSwitchTo(run->stream_context);
@@ -233,11 +240,14 @@ capstan_round_start_workers(PipelineRun *run)
 	memset(run->slot->copy, 0, sizeof(run->slot->copy));
 	run->slot->phase = ROUND_IDLE;
 	LWLockRelease(Capstan->lock);
-	while (started < capstan_copy_workers && start_copy_worker(run, started))
+	wanted = capstan_connections_share_out(run->slot, true);
+	while (started < wanted && start_copy_worker(run, started))
 		started++;
-	if (started < capstan_copy_workers)
+	for (int i = started; i < wanted; i++)
+		capstan_connections_absent(run->slot, i);
+	if (started < wanted)
 		ereport(LOG,
-				(errmsg("capstan pipeline \"%s\": only %d of %d copy workers", run->pipeline->name, started, capstan_copy_workers),
+				(errmsg("capstan pipeline \"%s\": only %d of %d copy workers", run->pipeline->name, started, wanted),
 				 errhint("Increase max_worker_processes.")));
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->ncopy = started;

@@ -207,7 +207,7 @@ plan_batch(CopyRun *run, RoundPlan *plan)
 
 	if (run->no_small_tables)
 		return false;
-	n = capstan_window_next(run, tables, CAPSTAN_ROUND_TABLES);
+	n = capstan_window_next(run, tables, run->most_tables);
 	run->no_small_tables = n == 0;
 	for (int i = 0; i < n; i++)
 		add_table(plan, tables[i]);

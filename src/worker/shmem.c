@@ -126,6 +126,8 @@ capstan_worker_state_name(WorkerState state)
 			return "retrying";
 		case WORKER_STARTING:
 			return "starting";
+		case WORKER_WAITING:
+			return "waiting";
 		case WORKER_CONNECTING:
 			return "connecting";
 		case WORKER_SNAPSHOT:
@@ -163,6 +165,8 @@ find_or_make(Oid database, int64 pipeline_id)
 	{
 		uint64		generation;
 		uint64		run_id;
+		int			lingering;
+		TimestampTz lingering_until;
 
 		slot = &Capstan->slots[i];
 		if (slot->in_use)
@@ -171,6 +175,8 @@ find_or_make(Oid database, int64 pipeline_id)
 		/* never the same twice: a process of an earlier user of the slot must not take itself for one of the next */
 		generation = slot->generation;
 		run_id = slot->run_id;
+		lingering = slot->lingering;
+		lingering_until = slot->lingering_until;
 		memset(slot, 0, offsetof(PipelineSlot, transactions));
 		pg_atomic_write_u64(&slot->transactions, 0);
 		pg_atomic_write_u64(&slot->rows, 0);
@@ -184,6 +190,8 @@ find_or_make(Oid database, int64 pipeline_id)
 		slot->pipeline_id = pipeline_id;
 		slot->generation = generation;
 		slot->run_id = run_id;
+		slot->lingering = lingering;
+		slot->lingering_until = lingering_until;
 		return slot;
 	}
 	return NULL;

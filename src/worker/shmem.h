@@ -18,13 +18,14 @@
 /* Tables that one snapshot round copies at most; so many connections of the source lock them. */
 #define CAPSTAN_ROUND_TABLES 32
 
-/* Ordered: from WORKER_CONNECTING on a process is there. */
+/* Ordered: from WORKER_WAITING on a process is there. */
 typedef enum WorkerState
 {
 	WORKER_STOPPED = 0,
 	WORKER_HALTED,				/* a definite failure; stays so until someone acts */
 	WORKER_RETRYING,			/* a transient failure; restarts at restart_at */
 	WORKER_STARTING,			/* asked for, no process yet */
+	WORKER_WAITING,				/* a process is there, and waits for its share of connections, see connections.h */
 	WORKER_CONNECTING,
 	WORKER_SNAPSHOT,			/* streams, and copies tables */
 	WORKER_STREAMING
@@ -60,6 +61,7 @@ typedef struct CopyWorkerSlot
 	pid_t		pid;			/* 0: none */
 	Latch	   *latch;
 	CopyWorkerStep step;
+	int			connections;	/* to the source, that it may have open */
 } CopyWorkerSlot;
 
 /* All fields under CapstanShared->lock, but for the atomics, which anybody may read. */
@@ -101,6 +103,14 @@ typedef struct PipelineSlot
 	int64		left_out[CAPSTAN_ROUND_TABLES];
 	CopyWorkerSlot copy[CAPSTAN_MAX_COPY_WORKERS];
 
+	/* connections to the source, see connections.h */
+	uint64		ticket;			/* waits for them; the lowest comes first.  0: does not wait */
+	int			tickets_need;	/* how many it wants to have in all */
+	int			stream_connections;
+	int			copy_reserved;	/* of copy workers that are not started yet */
+	int			lingering;		/* of processes that have ended */
+	TimestampTz lingering_until;	/* when the source must have noticed */
+
 	pid_t		index_pids[CAPSTAN_MAX_COPY_WORKERS];	/* index workers; 0: none. Ended by the launcher when nothing is wanted any more */
 
 	/* figures for the views */
@@ -120,6 +130,8 @@ typedef struct CapstanShared
 	pid_t		launcher_pid;
 	Latch	   *launcher_latch;
 	Oid			probed;			/* the database that was looked into last, with success */
+	uint64		last_ticket;
+	int			sql_connections;	/* to sources, by SQL functions */
 	int			nslots;
 	PipelineSlot slots[FLEXIBLE_ARRAY_MEMBER];
 } CapstanShared;
@@ -157,6 +169,8 @@ extern int	capstan_group_bytes;	/* kB */
 extern int	capstan_group_time;		/* ms */
 extern int	capstan_heartbeat;		/* ms */
 extern int	capstan_lock_timeout;	/* ms */
+extern int	capstan_max_source_connections; /* 0: no bound */
+extern int	capstan_max_pipeline_connections;	/* 0: no bound */
 extern int	capstan_bounds_interval;	/* ms */
 extern int	capstan_max_round_attempts; /* 0: no bound */
 extern int	capstan_max_snapshot_time;	/* s; 0: no bound */
