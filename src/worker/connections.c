@@ -21,6 +21,7 @@
 
 #include "compat.h"
 #include "worker/connections.h"
+#include "worker/internal.h"
 
 #define STREAM_CONNECTIONS 2
 #define RESERVED_FOR_SQL 1

@@ -17,7 +17,7 @@
 #define CAPSTAN_CONNECTIONS_H
 
 #include "wire/wire.h"
-#include "worker/internal.h"
+#include "worker/shmem.h"
 
 #define CAPSTAN_COORDINATOR_CONNECTIONS 3
 /* What a pipeline needs at least, with one copy worker. */
