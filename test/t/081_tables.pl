@@ -173,7 +173,7 @@ all_equal('after a resync under load', 's.later');
 
 write_on();
 read_on();
-for my $victim ('capstan pipeline', 'capstan copy', 'postmaster')
+for my $victim (qr/capstan (pipeline|copy)/, 'postmaster')
 {
 	$pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'killed: $victim'); SELECT capstan.resync_table('p', 's.txt', 'killed: $victim')");
 	$pg->poll_query_until("SELECT count(*) > 0 FROM capstan.copied_range r JOIN capstan.pipeline_table t ON t.id = r.table_id AND t.generation = r.generation WHERE t.state = 'copying' AND r.gtid_set IS NOT NULL", 't', 10);
@@ -186,8 +186,7 @@ for my $victim ('capstan pipeline', 'capstan copy', 'postmaster')
 	}
 	else
 	{
-		my ($pid) = $pg->worker_pids($victim);
-		kill 'TERM', $pid if $pid;
+		kill 'TERM', $pg->worker_pids($victim);
 	}
 	done();
 }
@@ -197,7 +196,7 @@ $pg->poll_query_until("SELECT state FROM capstan.table_status WHERE source_table
 $pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'and another')");
 $pg->safe_psql("SELECT capstan.remove_table('p', 's.later')");
 done();
-is(generation('inv'), 7, 'generations count up');
+is(generation('inv'), 6, 'generations count up');
 $pg->safe_psql("SELECT capstan.wait_for_source('p', timeout => '30 s')");
 is($pg->value("SELECT count(*) FROM capstan.table_status WHERE source_table = 'later'"), 0, 'a table is removed');
 ok($pg->value("SELECT count(*) > 0 FROM s.later"), 'and its target stays');
@@ -214,10 +213,11 @@ all_equal('a removed table came back', 's.later');
 
 write_on();
 sleep(0.5);
-$my->sql("ALTER TABLE s.inv ADD w INT DEFAULT 3; RENAME TABLE s.txt TO s.text2; ALTER TABLE s.text2 MODIFY v BIGINT NOT NULL; RENAME TABLE s.text2 TO s.txt");
+# Rows that look like neither what was captured nor what there is in the end.
+$my->sql("ALTER TABLE s.inv ADD w INT DEFAULT 3; INSERT INTO s.inv (id, v) VALUES (9999, 1); ALTER TABLE s.inv MODIFY pad VARCHAR(70), ADD x INT; DELETE FROM s.inv WHERE id = 9999; RENAME TABLE s.txt TO s.text2; ALTER TABLE s.text2 MODIFY v BIGINT NOT NULL; RENAME TABLE s.text2 TO s.txt");
 expect_halt($pg, 'p', 'ddl_on_captured_table', qr/s\.inv/, qr/resync_table/);
 like(($pg->psql("SELECT capstan.resync_table('p', 's.inv', 'altered')"))[2], qr/target_columns s.inv/, 'the target must fit first');
-$pg->safe_psql("ALTER TABLE s.inv ADD w integer");
+$pg->safe_psql("ALTER TABLE s.inv ADD w integer, ADD x integer, ALTER pad TYPE varchar(70)");
 $pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'w was added')");
 expect_halt($pg, 'p', 'ddl_on_captured_table', qr/s\.txt/);
 is($pg->value("SELECT resolution FROM capstan.incident WHERE severity = 'halt' AND source_table = 's.inv'"), 'w was added', 'the halt is resolved by the reason');
