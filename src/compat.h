@@ -106,6 +106,26 @@
 	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL)
 #endif
 
+/* What table_tuple_update() says of the indexes, and the index entries of an updated tuple, duplicates being errors. */
+#if PG_VERSION_NUM >= 160000
+#define COMPAT_UPDATE_INDEXES TU_UpdateIndexes
+#define COMPAT_UPDATES_INDEXES(update) ((update) != TU_None)
+#define COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(relinfo, slot, estate, update) \
+	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL, (update) == TU_Summarizing)
+#else
+#define COMPAT_UPDATE_INDEXES bool
+#define COMPAT_UPDATES_INDEXES(update) (update)
+#define COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(relinfo, slot, estate, update) \
+	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL)
+#endif
+
+/* A plain index scan. */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_INDEX_BEGINSCAN(relation, index, snapshot, nkeys) index_beginscan(relation, index, snapshot, NULL, nkeys, 0)
+#else
+#define COMPAT_INDEX_BEGINSCAN(relation, index, snapshot, nkeys) index_beginscan(relation, index, snapshot, nkeys, 0)
+#endif
+
 /* Generated columns that are computed on reading. */
 #if PG_VERSION_NUM >= 180000
 #define COMPAT_HAS_VIRTUAL_COLUMNS(constr) ((constr)->has_generated_virtual)

@@ -13,6 +13,8 @@
 #include "meta/meta.h"
 #include "row.h"
 
+typedef struct DirectWriter DirectWriter;
+
 /* A copied key range in comparable form: low exclusive, high inclusive; NULL without bound. */
 typedef struct KeyRange
 {
@@ -40,6 +42,8 @@ typedef struct ApplyTable
 	SPIPlanPtr	delete;			/* by key */
 	SPIPlanPtr	select;			/* all mapped columns by key */
 	SPIPlanPtr	lock;			/* the same FOR UPDATE; NULL: not needed yet */
+	bool		direct;			/* written without statements (direct.c) */
+	DirectWriter *writer;		/* open in this group; NULL: not yet */
 	List	   *partial_plans;	/* of PartialPlan (partialchange.c): UPDATEs of some columns */
 	List	   *keyless_plans;	/* of KeylessPlan (keyless.c) */
 	bool	   *indexed;		/* keyless.c: by mapped column, in the map's context; NULL: not looked up */
@@ -86,6 +90,12 @@ extern void capstan_apply_table_open(ApplyTable *table, const SourceTable *sourc
 
 /* Once per process. */
 extern void capstan_apply_init(void);
+
+/* Before the transaction of a group is committed: closes what was kept open for it. */
+extern void capstan_apply_end_group(void);
+
+/* Plain tables are written without statements (direct.c): capstan.direct_apply, set by worker/. */
+extern bool capstan_direct_apply;
 
 /* From capstan.copied_range; only copied ones count.  For tables with key_ordered. */
 extern void capstan_apply_set_ranges(ApplyTable *table, List *ranges);

@@ -1,6 +1,6 @@
 /*
  * change.c
- *		One change of the stream into its target table, through SPI with kept plans.
+ *		One change of the stream into its target table, through SPI with kept plans, or directly (direct.c).
  *
  * Called by the pipeline worker for each row change, inside the group's transaction.
  *
@@ -132,23 +132,40 @@ apply_is_exact(ApplyTable *table)
 	return table->copied || table->info->key_ordered;
 }
 
-/* The row as it should be, whether one with its key is there or not. */
-static void
-put_row(ApplyTable *table, bool expect_existing)
+static bool
+insert_row(ApplyTable *table)
 {
-	if (!expect_existing)
+	if (table->direct)
+		return apply_direct_insert(table);
+	return apply_execute(table, table->insert, SPI_OK_INSERT) > 0;
+}
+
+/* change: the update, if the row that is there should be what its before image says. */
+static bool
+update_row(ApplyTable *table, const SourceChange *change)
+{
+	if (table->direct)
+		return apply_direct_update(table, change);
+	/* a table of key columns alone: there is nothing to set */
+	return table->update != NULL && apply_execute(table, table->update, SPI_OK_UPDATE) > 0;
+}
+
+/* The row as it should be, whether one with its key is there or not; update: the change, if one should be there. */
+static void
+put_row(ApplyTable *table, const SourceChange *update)
+{
+	if (update == NULL)
 	{
-		if (apply_execute(table, table->insert, SPI_OK_INSERT) > 0)
+		if (insert_row(table))
 			return;
 		if (apply_is_exact(table))
 			table->counters.existing++;
-		if (table->update != NULL)
-			(void) apply_execute(table, table->update, SPI_OK_UPDATE);
+		(void) update_row(table, NULL);
 		return;
 	}
-	if (table->update != NULL && apply_execute(table, table->update, SPI_OK_UPDATE) > 0)
+	if (update_row(table, update))
 		return;
-	if (apply_execute(table, table->insert, SPI_OK_INSERT) > 0 && apply_is_exact(table))
+	if (insert_row(table) && apply_is_exact(table))
 		table->counters.missing++;
 }
 
@@ -156,7 +173,8 @@ static void
 delete_row(ApplyTable *table, const SourceValue *row)
 {
 	apply_set_key(table, row);
-	if (apply_execute(table, table->delete, SPI_OK_DELETE) == 0 && apply_is_exact(table))
+	if (!(table->direct ? apply_direct_delete(table) : apply_execute(table, table->delete, SPI_OK_DELETE) > 0) &&
+		apply_is_exact(table))
 		table->counters.missing++;
 }
 
@@ -170,14 +188,15 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 	if (!before_passes && !after_passes)
 		return;
 
-	apply_need_plans(table);
+	if (!table->direct)
+		apply_need_plans(table);
 	capstan_apply_enter_owner(table, &owner);
 	if (table->map->nkey == 0)
 		apply_keyless_change(table, change);
 	else if (before_passes && after_passes && same_key(table->map, change->before, change->after))
 	{
 		apply_set_row(table, change->after);
-		put_row(table, true);
+		put_row(table, change);
 	}
 	else
 	{
@@ -186,7 +205,7 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 		if (after_passes)
 		{
 			apply_set_row(table, change->after);
-			put_row(table, false);
+			put_row(table, NULL);
 		}
 	}
 	capstan_apply_leave_owner(&owner);

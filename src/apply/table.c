@@ -260,6 +260,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	if (table->valid)
 		return;
 
+	apply_direct_close(table);
 	/* before looking: an invalidation that comes meanwhile must be seen again */
 	table->valid = true;
 	relation = try_relation_open(table->info->target, NoLock);
@@ -276,6 +277,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	apply_drop_keyless_plans(table);
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
+	table->direct = apply_direct_is_possible(table, relation);
 
 	caller = MemoryContextSwitchTo(table->map->context);
 	table->values = palloc(sizeof(Datum) * table->map->natts);
@@ -290,6 +292,7 @@ void
 capstan_apply_table_free(ApplyTable *table)
 {
 	all_tables = list_delete_ptr(all_tables, table);
+	apply_direct_close(table);
 	drop_plan(&table->insert);
 	drop_plan(&table->update);
 	drop_plan(&table->delete);

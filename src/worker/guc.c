@@ -10,6 +10,7 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
+#include "apply/apply.h"
 #include "compat.h"
 #include "worker/connections.h"
 #include "worker/shmem.h"
@@ -127,6 +128,9 @@ capstan_guc_init(void)
 							 "what a crash takes back is applied again.",
 							 &capstan_synchronous_commit, SYNCHRONOUS_COMMIT_OFF, synchronous_commit_options,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("capstan.direct_apply",
+							 "Writes changes of plain tables without SQL statements; the results are the same.",
+							 NULL, &capstan_direct_apply, true, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("capstan.log_row_values",
 							 "Lets row values into log messages and incidents.",
 							 NULL, &capstan_log_row_values, false, PGC_SUSET, 0, NULL, NULL, NULL);

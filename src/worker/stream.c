@@ -229,6 +229,7 @@ capstan_stream_commit(PipelineRun *run)
 	if (MyPlace.alone)
 		strlcpy(MyPlace.gtid, MyPlace.last_gtid, sizeof(MyPlace.gtid));
 	PopActiveSnapshot();
+	capstan_apply_end_group();
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
 	CommitTransactionCommand();

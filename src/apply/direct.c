@@ -1,0 +1,338 @@
+/*
+ * direct.c
+ *		Changes of plain tables without SPI: the executor's own routines, kept open for a whole group.
+ *
+ * Called by change.c.  A statement through SPI costs more than the row itself: plan validation, executor start and end, a
+ * portal.  Here the target and its indexes are opened once for a group of source transactions, the row is found by an index scan on
+ * the key, and written by the table access method.
+ *
+ * Same results as the statements, by construction: what a statement would do besides (triggers, rules, partition routing, generated
+ * columns, defaults, row security, other nodes) rules a table out, and it keeps its statements.  CHECK and NOT NULL constraints, unique and
+ * exclusion constraints, expression indexes are the executor's here as there.
+ *
+ * Each change is a command of its own (CommandCounterIncrement), so that a row may be changed again and again in one group.  Rows are
+ * found by a dirty snapshot, as the apply worker of logical replication does it: it sees what this transaction did, and
+ * what others have not committed yet, for which it waits.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "parser/parse_relation.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "apply/internal.h"
+#include "compat.h"
+
+/* A target that is open; until the end of the group. */
+struct DirectWriter
+{
+	MemoryContext context;
+	Relation	relation;
+	EState	   *estate;
+	ResultRelInfo *result_relation;
+	Relation	key_index;		/* one of those that result_relation has open */
+	IndexScanDesc scan;
+	SnapshotData snapshot;		/* dirty */
+	int			nkeys;
+	ScanKeyData keys[INDEX_MAX_KEYS];
+	int			arguments[INDEX_MAX_KEYS];	/* which argument each scan key compares with */
+	TupleTableSlot *found;
+	TupleTableSlot *row;
+};
+
+bool		capstan_direct_apply = true;
+
+/* Writers that are open now; an ERROR ends the process. */
+static List *open_tables = NIL;
+
+static bool
+has_foreign_key_triggers_only(const TriggerDesc *triggers)
+{
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (RI_FKey_trigger_type(triggers->triggers[i].tgfoid) == RI_TRIGGER_NONE ||
+			triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS || triggers->triggers[i].tgenabled == TRIGGER_FIRES_ON_REPLICA)
+			return false;
+	return true;
+}
+
+bool
+apply_direct_is_possible(const ApplyTable *table, Relation relation)
+{
+	const TableMap *map = table->map;
+	TupleDesc	desc = RelationGetDescr(relation);
+	int			live = 0;
+
+	if (!capstan_direct_apply || map->nkey == 0 || !OidIsValid(map->key_index))
+		return false;
+	if (relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relispartition || relation->rd_rel->relhassubclass ||
+		relation->rd_rel->relam != HEAP_TABLE_AM_OID || relation->rd_rel->relrowsecurity || relation->rd_rules != NULL)
+		return false;
+	if (!has_foreign_key_triggers_only(relation->trigdesc))
+		return false;
+	if (desc->constr != NULL && (desc->constr->has_generated_stored || COMPAT_HAS_VIRTUAL_COLUMNS(desc->constr)))
+		return false;
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			live++;
+	/* a statement would be refused: let it be */
+	if (pg_class_aclmask(RelationGetRelid(relation), table->table_owner, ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE,
+						 ACLMASK_ALL) != (ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE))
+		return false;
+	return live == map->ncolumns;
+}
+
+/* key = argument, in the order of the index's columns */
+static void
+init_keys(DirectWriter *writer, const TableMap *map)
+{
+	Relation	index = writer->key_index;
+
+	writer->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+	for (int i = 0; i < writer->nkeys; i++)
+	{
+		Oid			type = index->rd_opcintype[i];
+		Oid			equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
+
+		if (!OidIsValid(equals))
+			elog(ERROR, "key index %u has no equality operator for column %d", RelationGetRelid(index), i + 1);
+		ScanKeyInit(&writer->keys[i], i + 1, BTEqualStrategyNumber, get_opcode(equals), (Datum) 0);
+		writer->keys[i].sk_collation = index->rd_indcollation[i];
+		for (int j = 0; j < map->ncolumns; j++)
+			if (map->columns[j].attnum == index->rd_index->indkey.values[i])
+				writer->arguments[i] = j;
+	}
+}
+
+static void
+open_result_relation(DirectWriter *writer)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+
+	rte->rtekind = RTE_RELATION;
+	rte->relid = RelationGetRelid(writer->relation);
+	rte->relkind = writer->relation->rd_rel->relkind;
+	rte->rellockmode = RowExclusiveLock;
+	writer->estate = CreateExecutorState();
+	COMPAT_INIT_RANGE_TABLE(writer->estate, rte);
+	writer->result_relation = makeNode(ResultRelInfo);
+	InitResultRelInfo(writer->result_relation, writer->relation, 1, NULL, 0);
+	ExecOpenIndices(writer->result_relation, false);
+}
+
+static DirectWriter *
+open_writer(ApplyTable *table)
+{
+	MemoryContext context = AllocSetContextCreate(TopTransactionContext, "capstan direct writer", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	DirectWriter *writer = palloc0(sizeof(DirectWriter));
+
+	writer->context = context;
+	writer->relation = table_open(table->info->target, NoLock);
+	CheckCmdReplicaIdentity(writer->relation, CMD_UPDATE);
+	CheckCmdReplicaIdentity(writer->relation, CMD_DELETE);
+	open_result_relation(writer);
+	for (int i = 0; i < writer->result_relation->ri_NumIndices; i++)
+		if (RelationGetRelid(writer->result_relation->ri_IndexRelationDescs[i]) == table->map->key_index)
+			writer->key_index = writer->result_relation->ri_IndexRelationDescs[i];
+	if (writer->key_index == NULL)
+		elog(ERROR, "key index %u of the target table is gone", table->map->key_index);
+	init_keys(writer, table->map);
+	InitDirtySnapshot(writer->snapshot);
+	writer->scan = COMPAT_INDEX_BEGINSCAN(writer->relation, writer->key_index, &writer->snapshot, writer->nkeys);
+	writer->found = table_slot_create(writer->relation, NULL);
+	writer->row = MakeSingleTupleTableSlot(RelationGetDescr(writer->relation), &TTSOpsVirtual);
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	open_tables = lappend(open_tables, table);
+	MemoryContextSwitchTo(caller);
+	table->writer = writer;
+	return writer;
+}
+
+void
+apply_direct_close(ApplyTable *table)
+{
+	DirectWriter *writer = table->writer;
+
+	if (writer == NULL)
+		return;
+	table->writer = NULL;
+	open_tables = list_delete_ptr(open_tables, table);
+	index_endscan(writer->scan);
+	ExecDropSingleTupleTableSlot(writer->found);
+	ExecDropSingleTupleTableSlot(writer->row);
+	ExecCloseIndices(writer->result_relation);
+	FreeExecutorState(writer->estate);
+	table_close(writer->relation, NoLock);
+	MemoryContextDelete(writer->context);
+}
+
+void
+capstan_apply_end_group(void)
+{
+	while (open_tables != NIL)
+		apply_direct_close(linitial(open_tables));
+}
+
+/* The row whose key was set (apply_set_row, apply_set_key) into writer->found; false if there is none. */
+static bool
+find_row(ApplyTable *table, DirectWriter *writer)
+{
+	/* what the index's code allocates for itself must live as long as the scan */
+	MemoryContext caller = MemoryContextSwitchTo(writer->context);
+	bool		found;
+
+	for (int i = 0; i < writer->nkeys; i++)
+		writer->keys[i].sk_argument = table->arguments[writer->arguments[i]];
+	for (;;)
+	{
+		TransactionId other;
+
+		index_rescan(writer->scan, writer->keys, writer->nkeys, NULL, 0);
+		found = index_getnext_slot(writer->scan, ForwardScanDirection, writer->found);
+		other = TransactionIdIsValid(writer->snapshot.xmin) ? writer->snapshot.xmin : writer->snapshot.xmax;
+		if (!found || !TransactionIdIsValid(other))
+		{
+			MemoryContextSwitchTo(caller);
+			return found;
+		}
+		/* somebody else is at this row */
+		ExecClearTuple(writer->found);
+		XactLockTableWait(other, NULL, NULL, XLTW_None);
+	}
+}
+
+/* The row that was set, in writer->row. */
+static void
+fill_row(ApplyTable *table, DirectWriter *writer)
+{
+	int			natts = RelationGetDescr(writer->relation)->natts;
+
+	ExecClearTuple(writer->row);
+	memcpy(writer->row->tts_values, table->values, sizeof(Datum) * natts);
+	memcpy(writer->row->tts_isnull, table->isnull, sizeof(bool) * natts);
+}
+
+/*
+ * Values that the update leaves as they are and that lie in the TOAST table stay there: the new row points to them.
+ */
+static void
+keep_toasted(ApplyTable *table, DirectWriter *writer, const SourceChange *change)
+{
+	TableMap   *map = table->map;
+
+	for (int i = 0; i < map->ncolumns; i++)
+	{
+		ColumnMap  *column = &map->columns[i];
+		int			a = column->attnum - 1;
+
+		if (column->typlen != -1 || writer->row->tts_isnull[a])
+			continue;
+		slot_getsomeattrs(writer->found, column->attnum);
+		if (!writer->found->tts_isnull[a] && VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(writer->found->tts_values[a])) &&
+			capstan_map_same_value(&change->before[column->source_index], &change->after[column->source_index]))
+			writer->row->tts_values[a] = writer->found->tts_values[a];
+	}
+}
+
+static void
+store_row(DirectWriter *writer)
+{
+	ExecStoreVirtualTuple(writer->row);
+	writer->row->tts_tableOid = RelationGetRelid(writer->relation);
+	if (RelationGetDescr(writer->relation)->constr != NULL)
+		ExecConstraints(writer->result_relation, writer->row, writer->estate);
+}
+
+static void
+end_command(DirectWriter *writer)
+{
+	ExecClearTuple(writer->row);
+	ExecClearTuple(writer->found);
+	ResetPerTupleExprContext(writer->estate);
+	CommandCounterIncrement();
+}
+
+/* Between finding a row and changing it somebody else changed it: the group is tried again. */
+static void
+check_result(ApplyTable *table, TM_Result result)
+{
+	if (result == TM_Ok)
+		return;
+	if (result == TM_Updated || result == TM_Deleted || result == TM_BeingModified)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("a row of the target of %s.%s is changed by somebody else at the same time",
+						table->info->source_schema, table->info->source_table)));
+	elog(ERROR, "changing a row of a target table gave %d", (int) result);
+}
+
+bool
+apply_direct_insert(ApplyTable *table)
+{
+	DirectWriter *writer = table->writer != NULL ? table->writer : open_writer(table);
+
+	if (find_row(table, writer))
+	{
+		ExecClearTuple(writer->found);
+		return false;
+	}
+	fill_row(table, writer);
+	store_row(writer);
+	table_tuple_insert(writer->relation, writer->row, GetCurrentCommandId(true), 0, NULL);
+	if (writer->result_relation->ri_NumIndices > 0)
+		(void) COMPAT_INSERT_INDEX_TUPLES(writer->result_relation, writer->row, writer->estate);
+	end_command(writer);
+	return true;
+}
+
+bool
+apply_direct_update(ApplyTable *table, const SourceChange *change)
+{
+	DirectWriter *writer = table->writer != NULL ? table->writer : open_writer(table);
+	TM_FailureData failure;
+	LockTupleMode lockmode;
+	COMPAT_UPDATE_INDEXES update_indexes;
+
+	if (!find_row(table, writer))
+		return false;
+	fill_row(table, writer);
+	if (change != NULL)
+		keep_toasted(table, writer, change);
+	store_row(writer);
+	check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
+										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));
+	if (COMPAT_UPDATES_INDEXES(update_indexes))
+		(void) COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(writer->result_relation, writer->row, writer->estate, update_indexes);
+	end_command(writer);
+	return true;
+}
+
+bool
+apply_direct_delete(ApplyTable *table)
+{
+	DirectWriter *writer = table->writer != NULL ? table->writer : open_writer(table);
+	TM_FailureData failure;
+
+	if (!find_row(table, writer))
+		return false;
+	check_result(table, table_tuple_delete(writer->relation, &writer->found->tts_tid, GetCurrentCommandId(true),
+										   InvalidSnapshot, InvalidSnapshot, true, &failure, false));
+	end_command(writer);
+	return true;
+}

@@ -1,0 +1,141 @@
+# Changes that are written without SQL statements come out as those that are: the same rows, the same refusals.
+#
+# Why: the executor's routines know nothing of what a statement does besides: defaults, triggers, rules, partitions,
+# generated columns, rights.
+# How: one source, two databases with a pipeline each, capstan.direct_apply on in one and off in the other; tables of
+# every kind that the direct way must leave to statements; the same row changed many times in one
+# transaction; unique values handed on; a row locked by a session of the target; values in TOAST; a CHECK of the target that fails.
+# Asserted: both equal the source; triggers fired; TOAST of an update that leaves the value alone is not written again, updates
+# of columns without index are HOT; the halts are alike.
+# Not asserted: speed.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use Time::HiRes qw(sleep);
+use CapstanTest;
+use CapstanTest::BothWays;
+
+my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0' ]);
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.lock_timeout' => "'20s'" });
+
+$my->sql(<<'SQL');
+CREATE DATABASE d; USE d;
+CREATE TABLE plain (id INT PRIMARY KEY, n INT, u INT UNIQUE, s VARCHAR(50), big LONGTEXT, d DECIMAL(10,2), c INT DEFAULT 5);
+CREATE TABLE texts (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, b VARBINARY(10), n INT, PRIMARY KEY (b, k));
+CREATE TABLE parent (id INT PRIMARY KEY, v INT);
+CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id));
+CREATE TABLE triggered LIKE parent; CREATE TABLE parted LIKE parent; CREATE DATABASE e; CREATE TABLE e.computed LIKE parent; CREATE TABLE e.wider LIKE parent;
+CREATE TABLE ruled LIKE parent; CREATE TABLE inherited LIKE parent; CREATE TABLE only_key (id INT PRIMARY KEY);
+CREATE TABLE checked LIKE parent;
+SQL
+$my->grant;
+my $targets = <<'SQL';
+CREATE EXTENSION capstan; CREATE SCHEMA d; CREATE SCHEMA e;
+CREATE TABLE d.triggered (id integer PRIMARY KEY, v integer);
+CREATE TABLE public.fired (id integer, what text);
+CREATE FUNCTION public.fire() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.fired VALUES (COALESCE(NEW.id, OLD.id), TG_OP); RETURN COALESCE(NEW, OLD); END $$;
+CREATE TRIGGER fire BEFORE INSERT OR UPDATE OR DELETE ON d.triggered FOR EACH ROW EXECUTE FUNCTION public.fire();
+ALTER TABLE d.triggered ENABLE ALWAYS TRIGGER fire;
+CREATE TABLE d.parted (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id);
+CREATE TABLE d.parted_low PARTITION OF d.parted FOR VALUES FROM (MINVALUE) TO (50);
+CREATE TABLE d.parted_rest PARTITION OF d.parted DEFAULT;
+CREATE TABLE e.computed (id integer PRIMARY KEY, v integer, w integer GENERATED ALWAYS AS (v * 2) STORED);
+CREATE TABLE e.wider (id integer PRIMARY KEY, v integer, extra text DEFAULT 'there', at timestamptz DEFAULT now());
+CREATE TABLE d.ruled (id integer PRIMARY KEY, v integer);
+CREATE RULE also AS ON DELETE TO d.ruled DO ALSO INSERT INTO public.fired VALUES (OLD.id, 'rule');
+ALTER TABLE d.ruled ENABLE ALWAYS RULE also;
+CREATE TABLE d.inherited (id integer PRIMARY KEY, v integer);
+CREATE TABLE public.heir () INHERITS (d.inherited);
+CREATE TABLE d.checked (id integer PRIMARY KEY, v integer CONSTRAINT below_ten CHECK (v < 10));
+CREATE UNIQUE INDEX ON d.checked ((v * 2 + id * 1000)) WHERE v > 0;
+SQL
+$pg->safe_psql('CREATE DATABASE direct'); $pg->safe_psql('CREATE DATABASE statements');
+$pg->safe_psql('ALTER DATABASE statements SET capstan.direct_apply = off');
+
+# A handle on another database of the same cluster.
+sub database
+{
+	my ($name) = @_;
+
+	return bless { %$pg, database => $name }, ref $pg;
+}
+my %db = map { $_ => database($_) } qw(direct statements);
+for my $db (values %db)
+{
+	is($db->value('SELECT current_database()'), $db->{database}, "a database $db->{database}");
+	$db->safe_psql($targets);
+	$db->create_server('source', $my);
+	$db->safe_psql("SET client_min_messages = error; SELECT capstan.create_pipeline('$db->{database}', server => 'source', tables => '{d.*,e.*}')");
+	$db->safe_psql("SELECT capstan.start_pipeline('$db->{database}')");
+	$db->safe_psql("SELECT capstan.wait_for_snapshot('$db->{database}', timeout => '60 s')");
+	$db->safe_psql("SELECT * FROM capstan.create_constraints('$db->{database}')");
+}
+
+sub both_equal
+{
+	my ($what, @but) = @_;
+
+	for my $name (sort keys %db)
+	{
+		sync_pipeline($db{$name}, $name);
+		tables_equal($my, $db{$name}, [ 'd.*' ], "$what: $name");
+		is($db{$name}->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.table_status'), 0, "$what: $name: no row was a surprise");
+	}
+}
+
+my $every = join '; ', map { "INSERT INTO $_ VALUES (1, 1), (2, 2), (70, 7); UPDATE $_ SET v = v + 1 WHERE id < 50; UPDATE $_ SET id = 60 WHERE id = 2; DELETE FROM $_ WHERE id = 70" } qw(parent triggered parted e.computed e.wider ruled inherited checked);
+$my->sql("USE d; $every; INSERT INTO child VALUES (1, 1), (2, 60); INSERT INTO only_key VALUES (1), (2); UPDATE only_key SET id = 3 WHERE id = 1");
+both_equal('every kind');
+for my $db (values %db)
+{
+	is($db->value(q{SELECT string_agg(id || ' ' || what, ', ' ORDER BY ctid) FROM public.fired}),
+		$db{statements}->value(q{SELECT string_agg(id || ' ' || what, ', ' ORDER BY ctid) FROM public.fired}), "$db->{database}: triggers and rules acted");
+	cmp_ok($db->value('SELECT count(*) FROM public.fired'), '>', 5, "$db->{database}: they did");
+	is($db->value(q{SELECT string_agg(extra, ',') || ' ' || count(at) FROM e.wider}), 'there,there 2', "$db->{database}: defaults of other columns");
+	is($db->value('SELECT string_agg(id || \'=\' || w, \',\' ORDER BY id) FROM e.computed'), '1=4,60=6', "$db->{database}: generated columns");
+}
+
+# The same rows again and again in one transaction, unique values handed on, big values.
+$my->sql(<<'SQL');
+USE d;
+START TRANSACTION;
+INSERT INTO plain VALUES (1, 1, 10, 'a', REPEAT('x', 200000), 1.5, NULL), (2, 2, 20, 'b', NULL, 2.5, 6), (3, 3, 30, NULL, 'short', -0.5, 7);
+UPDATE plain SET n = n + 1; UPDATE plain SET n = n + 1; UPDATE plain SET u = 40 WHERE id = 1; UPDATE plain SET u = 10 WHERE id = 2; UPDATE plain SET id = 9 WHERE id = 3;
+DELETE FROM plain WHERE id = 2; INSERT INTO plain (id, n, u, s) VALUES (2, 7, 10, 'again'); REPLACE INTO plain (id, n, u) VALUES (5, 5, 10); DELETE FROM plain WHERE id = 9; INSERT INTO plain (id, u) VALUES (9, 99); DELETE FROM plain WHERE id = 9;
+COMMIT;
+INSERT INTO texts VALUES ('a', 'x', 1), ('B', 'x', 2), ('ä2', 'X', 3); UPDATE texts SET k = 'A' WHERE k = 'a'; UPDATE texts SET n = n + 10, b = CONCAT(b, '!'); DELETE FROM texts WHERE k = 'b';
+SQL
+both_equal('one row many times');
+
+my $toast = q{SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'd.plain'::regclass};
+my ($before, $hot) = ($db{direct}->value($toast), $db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)"));
+$my->sql('USE d; ' . join '; ', map { "UPDATE plain SET n = $_ WHERE id = 1" } 100 .. 160);
+both_equal('an update beside a big value');
+is($db{direct}->value($toast), $before, 'what was not changed is not written to TOAST again');
+poll_until(sub { $db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)") >= $hot + 30 }, 20);
+cmp_ok($db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)"), '>=', $hot + 30, 'updates of columns without an index are HOT');
+$my->sql("USE d; UPDATE plain SET big = CONCAT('y', big), n = 0 WHERE id = 1; UPDATE plain SET big = REPEAT('z', 90000) WHERE id = 2");
+both_equal('big values changed');
+
+# A session of the target that has the row: the worker waits for it.
+my @holders = map { $_->background("BEGIN; UPDATE d.plain SET s = s WHERE id = 1; SELECT pg_sleep(3); COMMIT") } values %db;
+poll_until(sub { $_->value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3)%' AND wait_event = 'PgSleep'") > 0 }, 20) for values %db;
+$my->sql('USE d; UPDATE plain SET n = 77 WHERE id = 1; DELETE FROM plain WHERE id = 2');
+is($_->wait, 0, 'the holder is through') for @holders;
+both_equal('after a row was held');
+
+# A refusal of the target is the same halt.
+$my->sql('USE d; UPDATE checked SET v = 507712 WHERE id = 1');
+my @halts = map { halted_by($db{$_}, $_) } sort keys %db;
+is("@{[ map { $_->{class} . $_->{sqlstate} . $_->{source_table} } $halts[0] ]}", "@{[ map { $_->{class} . $_->{sqlstate} . $_->{source_table} } $halts[1] ]}", 'a CHECK that fails is the same halt');
+like($halts[0]{message} . ($halts[0]{detail} // ''), qr/below_ten/, '... which names the constraint');
+unlike(join('', map { $_ // '' } %{ $halts[0] }), qr/507712/, '... and not the value');
+$_->safe_psql('ALTER TABLE d.checked DROP CONSTRAINT below_ten') for values %db;
+$db{$_}->safe_psql("SELECT capstan.start_pipeline('$_')") for keys %db;
+both_equal('after the constraint was dropped');
+
+done_testing();
