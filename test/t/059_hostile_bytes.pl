@@ -337,7 +337,7 @@ sub attack
 			  or diag("state $now{$name}[0]\n" . join "\n", map { join ' ', map { $_ // '' } @$_ } $pg->query("SELECT severity, sqlstate, message, detail FROM capstan.incident WHERE pipeline = '$name' ORDER BY last_at DESC LIMIT 2"));
 			# The first of the two transactions, or both, or none.
 			(my $first = $after{$name}) =~ s/(^|,)2\|v$id/$1 . ($before{$name} =~ m{(?:^|,)(2\|[^|]*)} ? $1 : '')/e;
-			ok(!(grep { $target{$name} eq $_ } $before{$name}, $first, $after{$name}) == 0, 'the target has what was there before or after')
+			ok(scalar(grep { $target{$name} eq $_ } $before{$name}, $first, $after{$name}), 'the target has what was there before or after')
 			  or diag("before $before{$name}\nafter $after{$name}\ntarget $target{$name}");
 			is($end{$name}, $after{$name}, 'once the source is honest, contents are equal');
 			diag($err) if $rc != 0;
