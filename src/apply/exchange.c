@@ -19,12 +19,16 @@
 #include "lib/stringinfo.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "apply/internal.h"
 #include "errcodes.h"
 #include "meta/generation.h"
+
+/* Two tables are joined while everything waits: more than usual, but a bound all the same (a hash may take twice as much). */
+#define EXCHANGE_WORK_MEM "32MB"
 
 static char *
 qualified_name(Oid relid)
@@ -98,6 +102,15 @@ run(const char *sql, int expected)
 		elog(ERROR, "exchanging the content of a table returned %s", SPI_result_code_string(rc));
 }
 
+static int64
+count_rows(const char *name)
+{
+	bool		isnull;
+
+	run(psprintf("SELECT pg_catalog.count(*) FROM %s", name), SPI_OK_SELECT);
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+}
+
 static void
 exchange_rows(const TableShadow *shadow)
 {
@@ -115,7 +128,9 @@ exchange_rows(const TableShadow *shadow)
 	run(psprintf("DELETE FROM %s AS t WHERE NOT EXISTS (SELECT FROM %s AS s WHERE %s AND "
 				 "ROW(%s)::record OPERATOR(pg_catalog.*=) ROW(%s)::record)", target, source, key_condition(shadow),
 				 column_list(shadow, "s."), column_list(shadow, "t.")), SPI_OK_DELETE);
-	run(psprintf("%s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s)", insert, target, key_condition(shadow)), SPI_OK_INSERT);
+	/* the target is a part of the shadow now: if it has as many rows, it is the shadow */
+	if (count_rows(target) != count_rows(source))
+		run(psprintf("%s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s)", insert, target, key_condition(shadow)), SPI_OK_INSERT);
 }
 
 void
@@ -170,6 +185,9 @@ capstan_apply_exchange(ApplyTable *table)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	capstan_apply_enter_owner(table, &owner);
+	/* ends with the owner's settings */
+	(void) set_config_option("work_mem", EXCHANGE_WORK_MEM, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	exchange_rows(shadow);
 	capstan_apply_leave_owner(&owner);
 	if (SPI_finish() != SPI_OK_FINISH)
