@@ -122,7 +122,7 @@ CREATE TABLE capstan.pipeline (
     server              text NOT NULL,
     owner               regrole NOT NULL,
     tables              text[] NOT NULL,
-    snapshot            text NOT NULL DEFAULT 'incremental' CHECK (snapshot IN ('incremental', 'never')),
+    snapshot            text NOT NULL DEFAULT 'incremental' CHECK (snapshot IN ('incremental', 'consistent', 'never')),
     zero_dates          text NOT NULL DEFAULT 'null' CHECK (zero_dates IN ('null', 'infinity', 'halt')),
     nul_bytes           text NOT NULL DEFAULT 'halt' CHECK (nul_bytes IN ('halt', 'strip', 'replace')),
     desired_state       text NOT NULL DEFAULT 'stopped' CHECK (desired_state IN ('running', 'stopped')),

@@ -29,8 +29,6 @@ SELECT capstan.create_pipeline('shop', server => 'err_source', tables => '{shop.
 -- the other arguments
 SELECT capstan.create_pipeline('shop', server => 'err_source', tables => '{shop.*}', snapshot => 'full');
 \echo SQLSTATE :SQLSTATE
-SELECT capstan.create_pipeline('shop', server => 'err_source', tables => '{shop.*}', snapshot => 'consistent');
-\echo SQLSTATE :SQLSTATE
 SELECT capstan.create_pipeline('shop', server => 'err_source', tables => '{shop.*}', snapshot => NULL);
 SELECT capstan.create_pipeline('shop', server => 'err_source', tables => '{shop.*}', snapshot => 'never', truncate_target => true);
 SELECT capstan.create_pipeline('shop', server => 'err_source', tables => '{shop.*}', truncate_target => NULL);

@@ -97,6 +97,9 @@ extern void capstan_apply_end_group(void);
 /* Plain tables are written without statements (direct.c): capstan.direct_apply, set by worker/. */
 extern bool capstan_direct_apply;
 
+/* Takes all rows out of the targets of these ApplyTables.  In a transaction; raises as capstan_apply_table_open does. */
+extern void capstan_apply_empty(List *tables);
+
 /* From capstan.copied_range; only copied ones count.  For tables with key_ordered. */
 extern void capstan_apply_set_ranges(ApplyTable *table, List *ranges);
 

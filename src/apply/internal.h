@@ -20,6 +20,8 @@ extern bool apply_passes_gate(ApplyTable *table, const SourceValue *row);
 extern bool apply_is_exact(ApplyTable *table);
 /* "k1 = $3", for a statement on the target. */
 extern void apply_append_key_equals(StringInfo sql, const ColumnMap *column, Relation relation, int parameter);
+/* Sets table->table_owner.  Raises 42501 when the pipeline's owner may not act for that role, 42P01 when the target is gone. */
+extern void apply_check_owner(ApplyTable *table);
 extern SPIPlanPtr apply_keep_plan(const char *sql, int nargs, Oid *types);
 /* All mapped columns of the row with the key that was set, locked: prepared when it is first needed. */
 extern SPIPlanPtr apply_lock_plan(ApplyTable *table);

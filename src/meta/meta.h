@@ -34,7 +34,7 @@ typedef struct Pipeline
 	char	   *server;
 	Oid			owner;
 	List	   *patterns;		/* char *: what create_pipeline was asked to capture */
-	char	   *snapshot;		/* 'incremental', 'never' */
+	char	   *snapshot;		/* 'incremental', 'consistent', 'never' */
 	MapPolicies policies;
 	bool		run;			/* desired_state = 'running' */
 	int64		halted_by;		/* incident id; 0: not halted */
@@ -213,5 +213,21 @@ typedef struct LockFigures
 
 /* For all tables of a round; those left out were tried, and not held. */
 extern void capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const int64 *left_out, int nleft_out, const LockFigures *figures);
+
+/* onecut.c: snapshot => 'consistent' */
+
+/* Is there a position?  Without one a consistent copy was never completed. */
+extern bool capstan_meta_has_progress(int64 pipeline_id);
+/* Ids (int64 *) of the tables of which the current generation has copied rows. */
+extern List *capstan_meta_partly_copied_tables(int64 pipeline_id);
+/* Forgets all ranges; if there were any, the next generation of all tables begins (true). */
+extern bool capstan_meta_next_generation(int64 pipeline_id);
+extern void capstan_meta_add_lock_figures_to_all(int64 pipeline_id, const LockFigures *figures);
+/* Until the end of the transaction nobody else plans ranges of the table. */
+extern void capstan_meta_lock_table(int64 table_id);
+/* The last range of a table that is planned; NULL: none is. */
+extern CopyRange *capstan_meta_last_range(int64 table_id, int generation);
+/* Ranges that are planned and not copied. */
+extern int64 capstan_meta_unfinished_ranges(int64 pipeline_id);
 
 #endif

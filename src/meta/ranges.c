@@ -155,6 +155,17 @@ capstan_meta_ranges(int64 table_id, int generation)
 					   "WHERE table_id = $1 AND generation = $2 ORDER BY seq", 2, types, values);
 }
 
+CopyRange *
+capstan_meta_last_range(int64 table_id, int generation)
+{
+	Oid			types[2] = {INT8OID, INT4OID};
+	Datum		values[2] = {Int64GetDatum(table_id), Int32GetDatum(generation)};
+	List	   *last = load_ranges("SELECT " RANGE_COLUMNS " FROM capstan.copied_range r "
+								   "WHERE table_id = $1 AND generation = $2 ORDER BY seq DESC LIMIT 1", 2, types, values);
+
+	return last == NIL ? NULL : linitial(last);
+}
+
 List *
 capstan_meta_ranges_of_round(int64 pipeline_id, int64 round, int worker)
 {

@@ -144,10 +144,10 @@ sqlapi_raise_failed_check(const PipelinePlan *plan)
 							  "Wanted: %s. %d more checks fail: %s.",
 							  more, first->wanted, more, others.data),
 			 request->patterns == NIL ? (first->fix == NULL ? 0 : errhint("%s", first->fix)) :
-			 errhint("%s%sSELECT * FROM capstan.preflight(%s, tables => %s%s) shows all checks.",
+			 errhint("%s%sSELECT * FROM capstan.preflight(%s, tables => %s%s%s) shows all checks.",
 					 first->fix == NULL ? "" : first->fix, first->fix == NULL ? "" : "\n",
 					 quote_literal_cstr(request->server), patterns_literal(request->patterns),
-					 strcmp(request->snapshot, "never") == 0 ? ", snapshot => 'never'" :
+					 strcmp(request->snapshot, "incremental") == 0 ? "" : psprintf(", snapshot => '%s'", request->snapshot),
 					 request->truncate_target ? ", truncate_target => true" : "")));
 }
 

@@ -288,7 +288,8 @@ sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets)
 		infos = capstan_wire_list_tables(conn, request->patterns, &unmatched);
 		check_unmatched(plan, conn, unmatched);
 	}
-	plan->checks = list_concat(plan->checks, capstan_wire_preflight(conn, options, infos, with_copy));
+	plan->checks = list_concat(plan->checks, capstan_wire_preflight(conn, options, infos, with_copy,
+																   strcmp(request->snapshot, "consistent") == 0));
 	if (request->name != NULL)
 		capstan_wire_fill_objects(conn, infos);
 	plan_tables(plan, infos);

@@ -45,17 +45,12 @@ choose(const char *argument, const char *value, const Choice *choices)
 static void
 check_snapshot(const char *snapshot)
 {
-	if (strcmp(snapshot, "incremental") == 0 || strcmp(snapshot, "never") == 0)
+	if (strcmp(snapshot, "incremental") == 0 || strcmp(snapshot, "consistent") == 0 || strcmp(snapshot, "never") == 0)
 		return;
-	if (strcmp(snapshot, "consistent") == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("snapshot mode \"consistent\" is not supported yet"),
-				 errhint("Use snapshot => 'incremental': each table is exact, too, once it is copied.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid value for argument \"%s\": \"%s\"", "snapshot", snapshot),
-			 errhint("Valid values are incremental, never.")));
+			 errhint("Valid values are incremental, consistent, never.")));
 }
 
 /* "schema.table": the first point separates them, as on the source side. */

@@ -364,7 +364,7 @@ account_of(SourceConn *conn)
 }
 
 List *
-capstan_wire_preflight(SourceConn *conn, const SourceOptions *options, List *tables, bool with_copy)
+capstan_wire_preflight(SourceConn *conn, const SourceOptions *options, List *tables, bool with_copy, bool one_cut)
 {
 	Preflight	pf = {0};
 
@@ -372,6 +372,7 @@ capstan_wire_preflight(SourceConn *conn, const SourceOptions *options, List *tab
 	pf.options = options;
 	pf.tables = tables;
 	pf.with_copy = with_copy;
+	pf.one_cut = one_cut;
 	find_schemas(&pf);
 	read_variables(&pf);
 	pf.account = account_of(conn);

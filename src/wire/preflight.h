@@ -18,6 +18,7 @@ typedef struct Preflight
 	List	   *tables;			/* SourceTableInfo * */
 	List	   *schemas;		/* char *, distinct, in order */
 	bool		with_copy;
+	bool		one_cut;		/* snapshot => 'consistent' */
 	int			nvariables;
 	char	  **names;			/* global variables of the source */
 	char	  **values;

@@ -196,6 +196,29 @@ check_strong_lock(Preflight *pf)
 						  ERRCODE_INSUFFICIENT_PRIVILEGE);
 }
 
+/*
+ * One lock for all tables.  Without FLUSH TABLES ... WITH READ LOCK it waits for open transactions while it holds some tables already; and
+ * without PROCESS the statements that FLUSH would wait for, and leave tables closed behind, cannot be seen.
+ */
+static void
+check_global_lock(Preflight *pf)
+{
+	static const char *const flush[] = {"RELOAD", "FLUSH_TABLES", "ALL PRIVILEGES"};
+	static const char *const process[] = {"PROCESS", "ALL PRIVILEGES"};
+	bool		can_flush = has_global_grant(pf, flush, lengthof(flush));
+	bool		can_see = has_global_grant(pf, process, lengthof(process));
+
+	capstan_preflight_add(pf, "global_lock", can_flush && can_see ? CHECK_OK : CHECK_WARNING,
+						  pstrdup(!can_flush ? "LOCK TABLES ... READ on all tables: transactions that have changed one of them are waited for, and may "
+								  "be ended as victims of a deadlock" :
+								  can_see ? "FLUSH TABLES WITH READ LOCK" :
+								  "FLUSH TABLES WITH READ LOCK, without seeing long statements first"),
+						  pstrdup("FLUSH TABLES WITH READ LOCK, when no long statement runs"),
+						  psprintf("GRANT %s ON *.* TO %s;", can_flush ? "PROCESS" : can_see ? "FLUSH_TABLES" : "FLUSH_TABLES, PROCESS",
+								   pf->account),
+						  ERRCODE_INSUFFICIENT_PRIVILEGE);
+}
+
 void
 capstan_preflight_rights(Preflight *pf)
 {
@@ -211,6 +234,8 @@ capstan_preflight_rights(Preflight *pf)
 			check_lock(pf, lfirst(lc));
 	}
 	capstan_wire_exec(pf->conn, "SET SESSION lock_wait_timeout = DEFAULT");
-	if (pf->with_copy)
+	if (pf->one_cut)
+		check_global_lock(pf);
+	else if (pf->with_copy)
 		check_strong_lock(pf);
 }

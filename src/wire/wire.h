@@ -204,8 +204,9 @@ typedef struct PreflightCheck
  * binlog_row_metadata, binlog_row_value_options, log_replica_updates (on a replica), server_id, privileges (REPLICATION SLAVE, REPLICATION CLIENT if needed, SELECT and LOCK TABLES on
  * every schema named; the exact GRANT), require_secure_transport, binlog filters, sync_binlog, binlog_expire_logs_seconds, and per
  * table: engine, key, column types, cascades (see design section 6 "Before the first row" and mysql-notes 3.7).
- * Appends PreflightChecks.  with_copy: false for snapshot => 'never' (no LOCK TABLES needed).
+ * Appends PreflightChecks.  with_copy: false for snapshot => 'never' (no LOCK TABLES needed); one_cut: true for 'consistent'.
  */
-extern List *capstan_wire_preflight(SourceConn *conn, const SourceOptions *options, List *tables, bool with_copy);
+extern List *capstan_wire_preflight(SourceConn *conn, const SourceOptions *options, List *tables, bool with_copy,
+									bool one_cut);
 
 #endif

@@ -56,9 +56,25 @@ wait_phase(CopyRun *run)
 	LWLockRelease(Capstan->lock);
 }
 
+void
+capstan_coordinator_await_phase(CopyRun *run, RoundPhase wanted)
+{
+	for (;;)
+	{
+		RoundPhase	phase;
+
+		LWLockAcquire(Capstan->lock, LW_SHARED);
+		phase = run->slot->phase;
+		LWLockRelease(Capstan->lock);
+		if (phase == wanted)
+			return;
+		wait_phase(run);
+	}
+}
+
 /* New phase; with it, all steps back to WAITING if asked for. */
-static void
-set_phase(CopyRun *run, RoundPhase phase, bool reset_steps)
+void
+capstan_coordinator_set_phase(CopyRun *run, RoundPhase phase, bool reset_steps)
 {
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->phase = phase;
@@ -93,8 +109,8 @@ others_reached(CopyRun *run, CopyWorkerStep step)
 }
 
 /* Waits for that; false after the timeout or when one failed. */
-static bool
-wait_for_others(CopyRun *run, CopyWorkerStep step, int timeout_ms)
+bool
+capstan_coordinator_wait_for_others(CopyRun *run, CopyWorkerStep step, int timeout_ms)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 	int			reached;
@@ -248,18 +264,18 @@ capture(CopyRun *run, const RoundPlan *plan)
 	run->slot->nleft_out = run->nleft_out;
 	memcpy(run->slot->left_out, run->left_out, sizeof(int64) * run->nleft_out);
 	LWLockRelease(Capstan->lock);
-	set_phase(run, ROUND_OPEN_VIEWS, false);
+	capstan_coordinator_set_phase(run, ROUND_OPEN_VIEWS, false);
 	good = capstan_copy_open_view(run, touch_in_lock) != COPY_VIEW_FAILED;
-	good = good && wait_for_others(run, touch_in_lock ? COPY_TOUCHED : COPY_VIEW_OPEN, VIEWS_TIMEOUT_MS);
+	good = good && capstan_coordinator_wait_for_others(run, touch_in_lock ? COPY_TOUCHED : COPY_VIEW_OPEN, VIEWS_TIMEOUT_MS);
 	CAPSTAN_FAULT("views_open");
 	hold_us = many ? capstan_lockbatch_release(run->batch) : capstan_tablelock_release(run->lock);
 
 	CAPSTAN_FAULT("unlocked");
 	if (good && !touch_in_lock)
 	{
-		set_phase(run, ROUND_TOUCH, false);
+		capstan_coordinator_set_phase(run, ROUND_TOUCH, false);
 		good = capstan_copy_touch(run, false) != COPY_VIEW_FAILED &&
-			wait_for_others(run, COPY_TOUCHED, TOUCH_TIMEOUT_MS);
+			capstan_coordinator_wait_for_others(run, COPY_TOUCHED, TOUCH_TIMEOUT_MS);
 	}
 	capstan_copy_begin_catalog(run);
 	save_lock_figures(run, plan, hold_us);
@@ -280,12 +296,12 @@ run_round(CopyRun *run, const RoundPlan *plan)
 	for (run->attempt = 1;; run->attempt++)
 	{
 		capstan_copy_drop_view(run);
-		set_phase(run, ROUND_PREPARE, true);
+		capstan_coordinator_set_phase(run, ROUND_PREPARE, true);
 		if (plan->ntables > 1)
 			capstan_lockbatch_connect(run->batch, plan->ntables);
 		if (run->attempt == 1)
 			capstan_copy_prepare(run);
-		if (!wait_for_others(run, COPY_READY, READY_TIMEOUT_MS))
+		if (!capstan_coordinator_wait_for_others(run, COPY_READY, READY_TIMEOUT_MS))
 			ereport(ERROR,
 					(errcode(CAPSTAN_ERRCODE_COPY_WORKER),
 					 errmsg("not every copy worker got ready for a snapshot round")));
@@ -303,35 +319,14 @@ run_round(CopyRun *run, const RoundPlan *plan)
 	}
 	capstan_bounds_end_attempts(run);
 	capstan_copy_set_step(run, COPY_TOUCHED);
-	set_phase(run, ROUND_VIEWS_OPEN, false);
+	capstan_coordinator_set_phase(run, ROUND_VIEWS_OPEN, false);
 	CAPSTAN_FAULT("views_announced");
-
-	for (;;)
-	{
-		RoundPhase	phase;
-
-		LWLockAcquire(Capstan->lock, LW_SHARED);
-		phase = run->slot->phase;
-		LWLockRelease(Capstan->lock);
-		if (phase == ROUND_COPY)
-			break;
-		wait_phase(run);
-	}
+	capstan_coordinator_await_phase(run, ROUND_COPY);
 	capstan_copy_ranges(run);
 	capstan_copy_drop_view(run);
 	capstan_copy_set_step(run, COPY_DONE);
 	CAPSTAN_FAULT("copy_done");
-	for (;;)
-	{
-		RoundPhase	phase;
-
-		LWLockAcquire(Capstan->lock, LW_SHARED);
-		phase = run->slot->phase;
-		LWLockRelease(Capstan->lock);
-		if (phase == ROUND_FINISHED)
-			break;
-		wait_phase(run);
-	}
+	capstan_coordinator_await_phase(run, ROUND_FINISHED);
 	capstan_roundplan_learn(run);
 }
 
@@ -355,15 +350,20 @@ capstan_coordinator_main(CopyRun *run)
 {
 	MemoryContext plan_context = AllocSetContextCreate(run->run_context, "capstan round plan", ALLOCSET_DEFAULT_SIZES);
 
+	/* the others may need a moment to start */
+	while (others_reached(run, COPY_WAITING) == 0)
+		wait_phase(run);
+	if (run->consistent)
+	{
+		capstan_consistent_main(run);
+		return;
+	}
 	MemoryContextSwitchTo(run->run_context);
 	run->lock = capstan_tablelock_create(run->options);
 	capstan_copy_check_identity(run, run->lock->conn);
 	run->batch = capstan_lockbatch_create(run->options, CAPSTAN_ROUND_TABLES);
 	MemoryContextSwitchTo(run->round_context);
 
-	/* the others may need a moment to start */
-	while (others_reached(run, COPY_WAITING) == 0)
-		wait_phase(run);
 	for (;;)
 	{
 		RoundPlan	plan;

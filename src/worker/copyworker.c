@@ -95,8 +95,8 @@ capstan_copy_check_identity(CopyRun *run, SourceConn *conn)
 }
 
 /* The table as the source has it now (NULL: gone) must be the one that was captured. */
-static SourceTable *
-check_described(const PipelineTable *info, SourceTableInfo *described)
+SourceTable *
+capstan_copy_check_described(const PipelineTable *info, SourceTableInfo *described)
 {
 	StrBuf		signature;
 
@@ -120,7 +120,7 @@ check_described(const PipelineTable *info, SourceTableInfo *described)
 SourceTable *
 capstan_copy_describe(CopyRun *run, const PipelineTable *info)
 {
-	return check_described(info, capstan_wire_describe_table(run->conn, info->source_schema, info->source_table));
+	return capstan_copy_check_described(info, capstan_wire_describe_table(run->conn, info->source_schema, info->source_table));
 }
 
 /* The same for all tables of this worker in the round; many: in a round of many tables. */
@@ -139,7 +139,7 @@ describe_tables(CopyRun *run, List *tables, bool many)
 
 		if (!many || !capstan_window_find(run, info->id, &source))
 			source = capstan_wire_describe_table(run->conn, info->source_schema, info->source_table);
-		sources = lappend(sources, check_described(info, source));
+		sources = lappend(sources, capstan_copy_check_described(info, source));
 	}
 	return sources;
 }
@@ -220,7 +220,7 @@ capstan_copy_open_view(CopyRun *run, bool touch)
 	run->nleft_out = run->slot->nleft_out;
 	memcpy(run->left_out, run->slot->left_out, sizeof(int64) * run->nleft_out);
 	LWLockRelease(Capstan->lock);
-	if (run->jobs == NIL)
+	if (run->jobs == NIL && !run->consistent)
 		return touch ? COPY_TOUCHED : COPY_VIEW_OPEN;
 	capstan_readview_open(run->conn);
 	run->view_open = true;
@@ -368,7 +368,8 @@ follow(CopyRun *run)
 			if (view.round != run->round)
 			{
 				run->round = view.round;
-				capstan_copy_prepare(run);
+				if (!run->consistent)
+					capstan_copy_prepare(run);
 			}
 			run->attempt = view.attempt;
 			capstan_copy_set_step(run, COPY_READY);
@@ -379,7 +380,10 @@ follow(CopyRun *run)
 			capstan_copy_set_step(run, capstan_copy_touch(run, false));
 		else if (view.phase == ROUND_COPY && view.step == COPY_TOUCHED)
 		{
-			capstan_copy_ranges(run);
+			if (run->consistent)
+				capstan_consistent_copy(run);
+			else
+				capstan_copy_ranges(run);
 			capstan_copy_drop_view(run);
 			capstan_copy_set_step(run, COPY_DONE);
 		}
@@ -441,6 +445,9 @@ run_copy_worker(void)
 	run->slot = MySlot;
 	run->window = capstan_window_create(context);
 	run->index = MyArgs.copy_index;
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	run->consistent = MySlot->consistent;
+	LWLockRelease(Capstan->lock);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());

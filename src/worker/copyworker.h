@@ -7,6 +7,7 @@
  *	 rangecopy.c		one range, from the view to the target
  *	 roundplan.c		what the next round copies
  *	 tablewindow.c		small tables and their descriptions, many at once
+ *	 consistentcopy.c	snapshot => 'consistent': all tables in one cut
  */
 #ifndef CAPSTAN_COPYWORKER_H
 #define CAPSTAN_COPYWORKER_H
@@ -54,6 +55,8 @@ typedef struct CopyRun
 	char	   *gtid_set;		/* G, from the phase COPY on */
 	TimestampTz copy_started_at;	/* the phase COPY */
 
+	bool		consistent;		/* all tables in one cut: no rounds of ranges */
+
 	/* of the last round copied by this worker */
 	int64		copied_rows;
 	uint64		copied_bytes;
@@ -84,6 +87,8 @@ extern void capstan_copy_drop_view(CopyRun *run);
 extern void capstan_copy_ranges(CopyRun *run);
 /* The table as the source has it now; raises unless it is what was captured. */
 extern SourceTable *capstan_copy_describe(CopyRun *run, const PipelineTable *info);
+/* The same of what the source was asked for already; NULL: the table is gone. */
+extern SourceTable *capstan_copy_check_described(const PipelineTable *info, SourceTableInfo *described);
 extern void capstan_copy_set_step(CopyRun *run, CopyWorkerStep step);
 extern void capstan_copy_begin_catalog(CopyRun *run);
 extern void capstan_copy_commit_catalog(CopyRun *run);
@@ -97,6 +102,18 @@ extern bool capstan_copy_time_is_up(const CopyRun *run);
 
 /* coordinator.c */
 extern void capstan_coordinator_main(CopyRun *run);
+/* New phase; with it, all steps back to WAITING if asked for. */
+extern void capstan_coordinator_set_phase(CopyRun *run, RoundPhase phase, bool reset_steps);
+/* Waits until all copy workers but us have reached the step; false after the timeout or when one failed. */
+extern bool capstan_coordinator_wait_for_others(CopyRun *run, CopyWorkerStep step, int timeout_ms);
+/* Waits until the pipeline worker has moved on to the phase; ends the process if it is gone. */
+extern void capstan_coordinator_await_phase(CopyRun *run, RoundPhase wanted);
+
+/* consistentcopy.c */
+/* What copy worker 0 does instead of rounds. */
+extern void capstan_consistent_main(CopyRun *run);
+/* Phase COPY, in every copy worker: reads whatever is not taken yet from the open view, until nothing is left. */
+extern void capstan_consistent_copy(CopyRun *run);
 
 /* bounds.c */
 
@@ -130,5 +147,7 @@ extern void capstan_roundplan_put_alone(CopyRun *run, int64 table_id);
 extern bool capstan_roundplan_is_alone(const CopyRun *run, int64 table_id);
 /* After a round: so many rows that copying a range takes capstan.range_time. */
 extern void capstan_roundplan_learn(CopyRun *run);
+/* The key of the n-th row after low; NULL if fewer are left. */
+extern bytea **capstan_roundplan_boundary(SourceConn *conn, const SourceTable *source, bytea **low, int64 n);
 
 #endif

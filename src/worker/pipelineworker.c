@@ -126,6 +126,7 @@ attach(int index)
 		slot->state_since = slot->started_at = GetCurrentTimestamp();
 		slot->phase = ROUND_IDLE;
 		slot->ncopy = 0;
+		slot->consistent = false;
 		slot->source_uuid[0] = '\0';
 		before_shmem_exit(detach, (Datum) 0);
 	}
@@ -280,8 +281,8 @@ gtid_text(const GtidSet *set)
  * change since then does not come in the stream), and their defaults are noted.  A change from here on does come in
  * the stream, and halts it.
  */
-static void
-note_tables(PipelineRun *run, SourceConn *conn)
+void
+capstan_pipeline_note_tables(PipelineRun *run, SourceConn *conn)
 {
 	MemoryContext caller = MemoryContextSwitchTo(run->event_context);
 	List	   *described = capstan_wire_list_tables(conn, run->pipeline->patterns, NULL);
@@ -343,7 +344,7 @@ find_position(PipelineRun *run, SourceConn *conn)
 	{
 		run->applied = query_gtid_set(conn, "gtid_executed");
 		capstan_meta_init_progress(run->pipeline->id, gtid_text(run->applied), run->source_uuid);
-		note_tables(run, conn);
+		capstan_pipeline_note_tables(run, conn);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
@@ -394,6 +395,30 @@ log_start(PipelineRun *run, SourceConn *conn)
 }
 
 static void
+publish_source(PipelineRun *run)
+{
+	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
+	strlcpy(run->slot->source_uuid, run->source_uuid, sizeof(run->slot->source_uuid));
+	LWLockRelease(Capstan->lock);
+}
+
+/* All tables in one cut, before there is a stream. */
+static void
+copy_consistently(PipelineRun *run)
+{
+	SourceConn *conn = capstan_wire_connect(run->options, psprintf("check %s", run->pipeline->name));
+
+	check_source(conn);
+	check_cascades(run, conn);
+	strlcpy(run->source_uuid, capstan_wire_server_uuid(conn), sizeof(run->source_uuid));
+	log_start(run, conn);
+	capstan_wire_close(conn);
+	publish_source(run);
+	set_state(run->slot, WORKER_SNAPSHOT);
+	capstan_consistent_run(run);
+}
+
+static void
 open_stream(PipelineRun *run)
 {
 	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
@@ -405,10 +430,7 @@ open_stream(PipelineRun *run)
 	run->fold_names = strcmp(capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.lower_case_table_names"), "0") != 0;
 	from = find_position(run, conn);
 	log_start(run, conn);
-	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
-	strlcpy(run->slot->source_uuid, run->source_uuid, sizeof(run->slot->source_uuid));
-	LWLockRelease(Capstan->lock);
-
+	publish_source(run);
 	run->stream = capstan_binlogstream_open(conn, from, 0, run->pipeline->replica_uuid, capstan_heartbeat);
 	MemoryContextSwitchTo(caller);
 }
@@ -518,6 +540,8 @@ run_pipeline(void)
 
 	MemoryContextSwitchTo(run->event_context);
 	capstan_stream_init(run);
+	if (capstan_consistent_is_due(run))
+		copy_consistently(run);
 	open_stream(run);
 	set_state(run->slot, run->copying ? WORKER_SNAPSHOT : WORKER_STREAMING);
 	if (run->copying)

@@ -7,6 +7,7 @@
  *	 ddlguard.c			statements in the log: which may pass, which halt
  *	 describe.c			what the log does not tell of a table
  *	 roundgate.c		the worker's side of snapshot rounds
+ *	 consistentgate.c	the same of snapshot => 'consistent'
  *	 witness.c			is the source the one it was?
  *	 indexbuild.c		the worker's side of building indexes after the copy
  *	 bounds.c			how near it is to what it must not exceed
@@ -174,5 +175,27 @@ extern void capstan_round_at_end_of_log(PipelineRun *run);
 extern void capstan_round_note(PipelineRun *run, const Gtid *gtid);
 /* Copied ranges into memory; tables all of whose ranges are copied become `streaming`. */
 extern void capstan_round_load_ranges(PipelineRun *run, ApplyTable *table);
+/* Starts copy workers, and the coordinator that they are counted by. */
+extern void capstan_round_launch_workers(PipelineRun *run);
+/* A copy worker that ended although there is work left has failed: its own incident says why. */
+extern void capstan_round_check_workers(PipelineRun *run);
+/* After ranges of the table were committed: fewer and larger ones, and perhaps the table is complete. */
+extern void capstan_round_settle_table(PipelineRun *run, ApplyTable *table);
+/* The table is copied; in the transaction that says so. */
+extern void capstan_round_finish_table(PipelineRun *run, ApplyTable *table);
+extern ApplyTable *capstan_round_find_table(PipelineRun *run, int64 id);
+
+/* consistentgate.c */
+/* Is this pipeline to be copied in one cut, and was not yet? */
+extern bool capstan_consistent_is_due(PipelineRun *run);
+/* Copies all tables; run->source_uuid is set, and no stream is open.  The position is there afterwards. */
+extern void capstan_consistent_run(PipelineRun *run);
+
+/* pipelineworker.c */
+/*
+ * At the first start, when the position is taken: the tables must be what they were when the pipeline was created, and their
+ * defaults are noted.  In a transaction.
+ */
+extern void capstan_pipeline_note_tables(PipelineRun *run, SourceConn *conn);
 
 #endif

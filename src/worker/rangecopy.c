@@ -118,7 +118,7 @@ piece_rows(const RangeCopy *copy)
 bool
 capstan_copy_time_is_up(const CopyRun *run)
 {
-	return TimestampDifferenceExceeds(run->copy_started_at, GetCurrentTimestamp(), TIMES_RANGE_TIME * capstan_range_time);
+	return !run->consistent && TimestampDifferenceExceeds(run->copy_started_at, GetCurrentTimestamp(), TIMES_RANGE_TIME * capstan_range_time);
 }
 
 /* True when all of the range was copied; else the rest begins behind copy->last. */
@@ -159,8 +159,8 @@ capstan_copy_range(CopyRun *run, RangeJob *job)
 		copy.columns[i] = &job->source->columns[i];
 	capstan_apply_table_open(job->table, job->source);
 
-	/* without a gate the stream may have brought rows of the range; without a key it left all of them to us */
-	copy.writer = capstan_range_writer_begin(job->table, !job->table->info->key_ordered && job->source->nkey > 0);
+	/* without a gate the stream, if there is one, may have brought rows of the range; without a key it left all of them to us */
+	copy.writer = capstan_range_writer_begin(job->table, !run->consistent && !job->table->info->key_ordered && job->source->nkey > 0);
 	if (job->table->info->key_pageable)
 		complete = copy_pieces(&copy);
 	else

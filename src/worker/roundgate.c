@@ -84,8 +84,8 @@ capstan_round_load_ranges(PipelineRun *run, ApplyTable *table)
 }
 
 /* The table is copied; in the transaction that says so. */
-static void
-finish_table(PipelineRun *run, ApplyTable *table)
+void
+capstan_round_finish_table(PipelineRun *run, ApplyTable *table)
 {
 	instr_time	start;
 	instr_time	end;
@@ -120,8 +120,8 @@ some_copied(List *ranges)
 }
 
 /* After ranges of the table were committed: fewer and larger ones, and perhaps the table is complete. */
-static void
-settle_table(PipelineRun *run, ApplyTable *table)
+void
+capstan_round_settle_table(PipelineRun *run, ApplyTable *table)
 {
 	List	   *ranges;
 
@@ -136,7 +136,7 @@ settle_table(PipelineRun *run, ApplyTable *table)
 		if (range->copied && range->low == NULL && range->high == NULL)
 		{
 			capstan_meta_set_table_state(table->info->id, table->info->generation, "streaming");
-			finish_table(run, table);
+			capstan_round_finish_table(run, table);
 		}
 	}
 	if (!table->copied && table->info->key_ordered && table->map != NULL)
@@ -144,8 +144,8 @@ settle_table(PipelineRun *run, ApplyTable *table)
 }
 
 /* run->tables are by id. */
-static ApplyTable *
-find_table(PipelineRun *run, int64 id)
+ApplyTable *
+capstan_round_find_table(PipelineRun *run, int64 id)
 {
 	int			low = 0;
 	int			high = list_length(run->tables);
@@ -208,31 +208,11 @@ start_copy_worker(PipelineRun *run, int index)
 }
 
 void
-capstan_round_start_workers(PipelineRun *run)
+capstan_round_launch_workers(PipelineRun *run)
 {
 	MemoryContext caller;
-	ListCell   *cell;
 	int			started = 1;
 	int			wanted;
-
-	/* what an earlier run committed and did not live to settle */
-	begin_catalog(run);
-	foreach(cell, run->tables)
-	{
-		ApplyTable *table = lfirst(cell);
-
-		if (strcmp(table->info->state, "copying") == 0)
-			settle_table(run, table);
-	}
-	commit_catalog(run);
-	note_progress(run);
-	if (!run->copying)
-	{
-		(void) capstan_connections_share_out(run->slot, false);
-		return;
-	}
-	if (run->slot->copy_reserved == 0)
-		capstan_connections_acquire(run->slot, true);
 
 	/* the coordinator, number 0, comes last: it counts the others */
 	caller = MemoryContextSwitchTo(run->stream_context);
@@ -261,9 +241,35 @@ capstan_round_start_workers(PipelineRun *run)
 	MemoryContextSwitchTo(caller);
 }
 
+void
+capstan_round_start_workers(PipelineRun *run)
+{
+	ListCell   *cell;
+
+	/* what an earlier run committed and did not live to settle */
+	begin_catalog(run);
+	foreach(cell, run->tables)
+	{
+		ApplyTable *table = lfirst(cell);
+
+		if (strcmp(table->info->state, "copying") == 0)
+			capstan_round_settle_table(run, table);
+	}
+	commit_catalog(run);
+	note_progress(run);
+	if (!run->copying)
+	{
+		(void) capstan_connections_share_out(run->slot, false);
+		return;
+	}
+	if (run->slot->copy_reserved == 0)
+		capstan_connections_acquire(run->slot, true);
+	capstan_round_launch_workers(run);
+}
+
 /* A copy worker that ended although there is work left has failed: its own incident says why. */
-static void
-check_copy_workers(PipelineRun *run)
+void
+capstan_round_check_workers(PipelineRun *run)
 {
 	for (int i = 0; i < run->ncopy; i++)
 	{
@@ -415,7 +421,7 @@ copy_round(PipelineRun *run)
 	stall_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Max(STALL_MS, STALL_TIMES_RANGE_TIME * (int64) capstan_range_time));
 	while (!all_copied(run))
 	{
-		check_copy_workers(run);
+		capstan_round_check_workers(run);
 		capstan_bounds_check(run);
 		capstan_process_wait(COPY_WORKER_CHECK_MS, CAPSTAN_WAIT_ROUND);
 		if (GetCurrentTimestamp() < stall_at)
@@ -433,14 +439,14 @@ copy_round(PipelineRun *run)
 	capstan_meta_add_pause(run->pipeline->id, run->round, (int64) INSTR_TIME_GET_MICROSEC(end));
 	ids = capstan_meta_settle_whole_tables(run->pipeline->id, run->round);
 	foreach(cell, ids)
-		finish_table(run, find_table(run, *(int64 *) lfirst(cell)));
+		capstan_round_finish_table(run, capstan_round_find_table(run, *(int64 *) lfirst(cell)));
 	ids = capstan_meta_tables_of_round(run->pipeline->id, run->round);
 	foreach(cell, ids)
 	{
-		ApplyTable *table = find_table(run, *(int64 *) lfirst(cell));
+		ApplyTable *table = capstan_round_find_table(run, *(int64 *) lfirst(cell));
 
 		if (!table->copied)
-			settle_table(run, table);
+			capstan_round_settle_table(run, table);
 	}
 	CAPSTAN_FAULT("settle_before_commit");
 	commit_catalog(run);
@@ -473,7 +479,7 @@ capstan_round_at_boundary(PipelineRun *run)
 	while ((phase = current_phase(run, &round)) == ROUND_OPEN_VIEWS || phase == ROUND_TOUCH)
 	{
 		capstan_stream_commit(run);
-		check_copy_workers(run);
+		capstan_round_check_workers(run);
 		capstan_process_wait(COPY_WORKER_CHECK_MS, CAPSTAN_WAIT_ROUND);
 	}
 	if (phase == ROUND_VIEWS_OPEN)
@@ -488,6 +494,6 @@ capstan_round_at_boundary(PipelineRun *run)
 	if (TimestampDifferenceExceeds(checked_at, now, COPY_WORKER_CHECK_MS))
 	{
 		checked_at = now;
-		check_copy_workers(run);
+		capstan_round_check_workers(run);
 	}
 }

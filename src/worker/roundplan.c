@@ -41,25 +41,18 @@ add_range(CopyRun *run, RoundPlan *plan, const PipelineTable *table, int64 seq, 
 	plan->ranges = lappend(plan->ranges, range);
 }
 
-/* The key of the n-th row after low; NULL if fewer are left. */
-static bytea **
-find_boundary(CopyRun *run, const SourceTable *source, bytea **low, int64 n)
+bytea **
+capstan_roundplan_boundary(SourceConn *conn, const SourceTable *source, bytea **low, int64 n)
 {
-	SourceValue *low_values = NULL;
+	SourceValue *low_values = capstan_copy_decode_bound(source, low);
 	SourceValue *values = palloc(sizeof(SourceValue) * source->nkey);
 	const SourceColumn **columns = palloc(sizeof(SourceColumn *) * source->nkey);
 	SourceCursor *cursor;
 	bytea	  **boundary = NULL;
 
-	if (low != NULL)
-	{
-		low_values = palloc(sizeof(SourceValue) * source->nkey);
-		for (int i = 0; i < source->nkey; i++)
-			capstan_map_decode_key(&source->columns[source->key[i]], low[i], &low_values[i]);
-	}
 	for (int i = 0; i < source->nkey; i++)
 		columns[i] = &source->columns[source->key[i]];
-	cursor = capstan_wire_open_cursor(run->lock->helper, capstan_boundary_select(source, low_values, n), columns, source->nkey);
+	cursor = capstan_wire_open_cursor(conn, capstan_boundary_select(source, low_values, n), columns, source->nkey);
 	if (capstan_wire_fetch(cursor, values))
 	{
 		boundary = palloc(sizeof(bytea *) * source->nkey);
@@ -138,7 +131,7 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 	rows = choose_range_rows(run, table);
 	while (!at_end && list_length(plan->ranges) < run->slot->ncopy)
 	{
-		bytea	  **high = find_boundary(run, source, low, rows);
+		bytea	  **high = capstan_roundplan_boundary(run->lock->helper, source, low, rows);
 
 		nkey = source->nkey;
 		add_range(run, plan, table, seq, low, high, nkey);

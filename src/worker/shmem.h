@@ -101,6 +101,9 @@ typedef struct PipelineSlot
 	bool		touch_in_lock;	/* in OPEN_VIEWS, touch the tables too */
 	int			nleft_out;		/* tables of the round that this attempt leaves out */
 	int64		left_out[CAPSTAN_ROUND_TABLES];
+	bool		consistent;		/* all tables in one cut, no stream meanwhile */
+	int			next_whole;		/* of that copy: places in the lists of tables that nobody has taken yet (consistentcopy.c) */
+	int			next_small;
 	CopyWorkerSlot copy[CAPSTAN_MAX_COPY_WORKERS];
 
 	/* connections to the source, see connections.h */

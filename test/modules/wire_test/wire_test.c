@@ -501,7 +501,7 @@ wire_preflight(PG_FUNCTION_ARGS)
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false, TYPALIGN_INT, &elements, NULL, &n);
 	for (int i = 0; i < n; i++)
 		patterns = lappend(patterns, TextDatumGetCString(elements[i]));
-	foreach(lc, capstan_wire_preflight(conn, options, capstan_wire_list_tables(conn, patterns, &unmatched), PG_GETARG_BOOL(2)))
+	foreach(lc, capstan_wire_preflight(conn, options, capstan_wire_list_tables(conn, patterns, &unmatched), PG_GETARG_BOOL(2), false))
 	{
 		PreflightCheck *check = lfirst(lc);
 		static const char *const names[] = {"ok", "warning", "error"};
