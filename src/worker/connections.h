@@ -10,6 +10,8 @@
  *	 coordinator	3	its view, the lock, the helper
  *	 copy worker	1	its view, each
  *
+ * A consistent snapshot comes before the stream, and has one more beside it, which pins the tables: that is counted with the stream's two.
+ *
  * Beyond that the coordinator takes what is free for locks on many small tables (snapshot/lockbatch.h).  The last connection of the server is
  * for SQL functions, one after the other.
  */

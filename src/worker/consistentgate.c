@@ -264,6 +264,8 @@ capstan_consistent_run(PipelineRun *run)
 
 	pgstat_report_activity(STATE_IDLE, "waiting for the lock of the consistent snapshot");
 	round = await_views(run);
+	/* the stream is to begin here: what is logged from now on must be kept (bounds.c) */
+	run->needed_since = GetCurrentTimestamp();
 	note_tables(run);
 	pgstat_report_activity(STATE_IDLE, "waiting for the consistent snapshot");
 	set_phase(run, ROUND_COPY);
