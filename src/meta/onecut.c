@@ -73,7 +73,7 @@ capstan_meta_next_generation(int64 pipeline_id)
 	begun = SPI_processed > 0;
 	if (begun)
 		run("UPDATE capstan.pipeline_table SET generation = generation + 1, state = 'pending', rows_copied = 0, "
-			"zero_dates_applied = 0, nul_bytes_applied = 0, copy_started_at = NULL WHERE pipeline_id = $1",
+			"zero_dates_applied = 0, nul_bytes_applied = 0, copy_started_at = NULL WHERE pipeline_id = $1 AND state <> 'requested'",
 			pipeline_id, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 	return begun;
