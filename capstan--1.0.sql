@@ -179,6 +179,9 @@ CREATE TABLE capstan.pipeline_table (
     nul_bytes_applied   bigint NOT NULL DEFAULT 0,
     lock_count          bigint NOT NULL DEFAULT 0,
     lock_tries          bigint NOT NULL DEFAULT 0,
+    lock_read           bigint NOT NULL DEFAULT 0,
+    lock_flush          bigint NOT NULL DEFAULT 0,
+    lock_write          bigint NOT NULL DEFAULT 0,
     lock_wait_worst_us  bigint NOT NULL DEFAULT 0,
     lock_wait_total_us  bigint NOT NULL DEFAULT 0,
     lock_hold_worst_us  bigint NOT NULL DEFAULT 0,
@@ -552,6 +555,9 @@ SELECT
     t.nul_bytes_applied,
     t.lock_count,
     t.lock_tries,
+    t.lock_read,
+    t.lock_flush,
+    t.lock_write,
     t.lock_wait_worst_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_wait_worst,
     t.lock_wait_total_us::pg_catalog.float8 * '1 microsecond'::pg_catalog.interval AS lock_wait_total,
     t.lock_wait_total_us::pg_catalog.float8 / NULLIF(t.lock_count, 0) * '1 microsecond'::pg_catalog.interval AS lock_wait_avg,
@@ -575,6 +581,9 @@ COMMENT ON COLUMN capstan.table_status.state IS 'requested (a worker has not beg
 COMMENT ON COLUMN capstan.table_status.rows_estimate IS 'the source''s own estimate when the pipeline was created';
 COMMENT ON COLUMN capstan.table_status.rows_missing IS 'changed or deleted rows that the target did not have; outside a copy this stays zero';
 COMMENT ON COLUMN capstan.table_status.rows_existing IS 'inserted rows that the target had already; outside a copy this stays zero';
+COMMENT ON COLUMN capstan.table_status.lock_read IS 'of lock_count: granted as LOCK TABLES READ, whose waiting holds nobody back';
+COMMENT ON COLUMN capstan.table_status.lock_flush IS 'of lock_count: granted as FLUSH TABLES WITH READ LOCK';
+COMMENT ON COLUMN capstan.table_status.lock_write IS 'of lock_count: granted as LOCK TABLES WRITE';
 COMMENT ON COLUMN capstan.table_status.lock_wait_avg IS 'wait for the source''s table lock, for each lock that was granted';
 
 CREATE VIEW capstan.object_status WITH (security_barrier = true) AS

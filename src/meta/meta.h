@@ -209,6 +209,10 @@ typedef struct LockFigures
 	int64		wait_worst_us;
 	int64		wait_total_us;
 	int64		hold_us;
+	/* which statement gave it: one of them 1, or none */
+	int64		read;
+	int64		flush;
+	int64		write;
 } LockFigures;
 
 /* For all tables of a round; those left out were tried, and not held. */

@@ -393,14 +393,18 @@ capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const int64 *left_
 {
 	MetaIdentity identity;
 	Datum	   *ids = palloc(sizeof(Datum) * Max(nleft_out, 1));
-	Oid			types[7] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8ARRAYOID};
-	Datum		values[7] = {
+	Oid			types[10] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8ARRAYOID, INT8OID, INT8OID, INT8OID};
+	Datum		values[10] = {
 		Int64GetDatum(pipeline_id),
 		Int64GetDatum(round),
 		Int64GetDatum(figures->tries),
 		Int64GetDatum(figures->wait_worst_us),
 		Int64GetDatum(figures->wait_total_us),
-		Int64GetDatum(figures->hold_us)
+		Int64GetDatum(figures->hold_us),
+		(Datum) 0,
+		Int64GetDatum(figures->read),
+		Int64GetDatum(figures->flush),
+		Int64GetDatum(figures->write)
 	};
 
 	for (int i = 0; i < nleft_out; i++)
@@ -410,12 +414,14 @@ capstan_meta_add_lock_figures(int64 pipeline_id, int64 round, const int64 *left_
 	meta_execute("UPDATE capstan.pipeline_table t SET lock_tries = lock_tries + $3, "
 				 "lock_wait_worst_us = GREATEST(lock_wait_worst_us, $4), "
 				 "lock_wait_total_us = lock_wait_total_us + $5, "
-				 "lock_count = lock_count + CASE WHEN h.us > 0 THEN 1 ELSE 0 END, "
+				 "lock_count = lock_count + h.n, lock_read = lock_read + h.n * $8, "
+				 "lock_flush = lock_flush + h.n * $9, lock_write = lock_write + h.n * $10, "
 				 "lock_hold_worst_us = GREATEST(lock_hold_worst_us, h.us), "
 				 "lock_hold_total_us = lock_hold_total_us + h.us "
+				 "FROM (SELECT table_id, us, CASE WHEN us > 0 THEN 1 ELSE 0 END AS n "
 				 "FROM (SELECT r.table_id, CASE WHEN r.table_id = ANY ($7) THEN 0 ELSE $6 END AS us "
-				 "FROM capstan.copied_range r WHERE r.round = $2 GROUP BY r.table_id) h "
+				 "FROM capstan.copied_range r WHERE r.round = $2 GROUP BY r.table_id) u) h "
 				 "WHERE t.pipeline_id = $1 AND t.id = h.table_id",
-				 7, types, values, NULL, SPI_OK_UPDATE);
+				 10, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }

@@ -130,11 +130,15 @@ capstan_coordinator_wait_for_others(CopyRun *run, CopyWorkerStep step, int timeo
  * The exact pair
  * --------------------------------------------------------------------- */
 
+/* kind: which lock was had; TABLE_LOCK_NONE and hold_us 0: none. */
 static void
-save_lock_figures(CopyRun *run, const RoundPlan *plan, int64 hold_us)
+save_lock_figures(CopyRun *run, const RoundPlan *plan, TableLockKind kind, int64 hold_us)
 {
 	LockFigures figures;
 
+	figures.read = kind == TABLE_LOCK_READ;
+	figures.flush = kind == TABLE_LOCK_FLUSH;
+	figures.write = kind == TABLE_LOCK_WRITE;
 	if (plan->ntables > 1)
 	{
 		figures.tries = 1;
@@ -170,7 +174,7 @@ report_no_lock(CopyRun *run, const RoundPlan *plan)
 	incident.source_table = plan->names[0];
 	capstan_copy_begin_catalog(run);
 	(void) capstan_meta_record_incident(&incident);
-	save_lock_figures(run, plan, 0);
+	save_lock_figures(run, plan, TABLE_LOCK_NONE, 0);
 	capstan_copy_commit_catalog(run);
 	ereport(LOG,
 			(errmsg("capstan pipeline \"%s\": %s", run->pipeline->name, incident.message),
@@ -249,16 +253,18 @@ capture(CopyRun *run, const RoundPlan *plan)
 	bool		touch_in_lock;
 	bool		good;
 	int64		hold_us;
+	TableLockKind kind;
 
 	run->nleft_out = 0;
 	if (!many)
 		take_lock(run, plan);
 	else if (!take_locks(run, plan))
 		return false;
+	kind = many ? TABLE_LOCK_READ : run->lock->held;
 	CAPSTAN_FAULT("lock_held");
 	gtid_set = capstan_wire_query_not_null(many ? run->lock->helper : run->lock->conn, "SELECT @@GLOBAL.gtid_executed");
 	CAPSTAN_FAULT("g_read");
-	touch_in_lock = many || run->lock->held != TABLE_LOCK_WRITE;
+	touch_in_lock = kind != TABLE_LOCK_WRITE;
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->touch_in_lock = touch_in_lock;
 	run->slot->nleft_out = run->nleft_out;
@@ -278,7 +284,7 @@ capture(CopyRun *run, const RoundPlan *plan)
 			capstan_coordinator_wait_for_others(run, COPY_TOUCHED, TOUCH_TIMEOUT_MS);
 	}
 	capstan_copy_begin_catalog(run);
-	save_lock_figures(run, plan, hold_us);
+	save_lock_figures(run, plan, kind, hold_us);
 	if (good)
 		capstan_meta_save_round(run->pipeline->id, run->round, gtid_set);
 	capstan_copy_commit_catalog(run);
