@@ -27,6 +27,9 @@
 /* Before the server does so by itself. */
 #define LOCK_RECONNECT_S 20
 
+/* In a hint. */
+#define MAX_LISTED_XA 5
+
 /* MySQL's error numbers: https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html */
 #define MYSQL_TABLE_ACCESS_DENIED 1142
 #define MYSQL_DB_ACCESS_DENIED 1044
@@ -158,9 +161,18 @@ try_lock(TableLock *lock, TableLockKind kind, const char *name, long bound_ms)
 	return code;
 }
 
+/* Of a `schema`.`table`, the first half. */
+static char *
+quoted_schema(const char *name)
+{
+	const char *end = strstr(name, "`.`");
+
+	return pnstrdup(name, end == NULL ? strlen(name) : (Size) (end - name + 1));
+}
+
 /* Refusals that no further try will change; others mean "not now". */
 static void
-check_refusal(TableLock *lock, TableLockKind kind, unsigned int code)
+check_refusal(TableLock *lock, TableLockKind kind, const char *name, unsigned int code)
 {
 	switch (code)
 	{
@@ -179,7 +191,7 @@ check_refusal(TableLock *lock, TableLockKind kind, unsigned int code)
 				ereport(ERROR,
 						(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 						 errmsg("the source refuses to lock a table: %s", lock->refusal),
-						 errhint("GRANT SELECT, LOCK TABLES ON <schema>.* TO %s;", lock->options->user)));
+						 errhint("GRANT SELECT, LOCK TABLES ON %s.* TO %s;", quoted_schema(name), capstan_wire_account(lock->helper))));
 			break;
 		case MYSQL_SPECIFIC_ACCESS_DENIED:
 			if (kind == TABLE_LOCK_FLUSH)
@@ -233,7 +245,7 @@ capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, in
 
 		if (code == 0)
 			return true;
-		check_refusal(lock, kind, code);
+		check_refusal(lock, kind, name, code);
 		if (now_us() >= deadline)
 			return false;
 		if (kind == strongest(lock) && kind != TABLE_LOCK_READ)
@@ -253,24 +265,47 @@ capstan_tablelock_release(TableLock *lock)
 	return held;
 }
 
+/* What ends a prepared transaction: XA RECOVER CONVERT XID tells its three parts as lengths and one hexadecimal number. */
+static void
+append_xa(StringInfo hint, char **row)
+{
+	const char *digits = strncmp(row[3], "0x", 2) == 0 ? row[3] + 2 : row[3];
+	int			global = Min((int) strtoul(row[1], NULL, 10) * 2, (int) strlen(digits));
+
+	appendStringInfo(hint, " XA ROLLBACK X'%.*s', X'%s', %s;", global, digits, digits + global, row[0]);
+}
+
+static void
+append_prepared(StringInfo hint, const TableLock *lock)
+{
+	SourceResult *prepared = NULL;
+
+	if (capstan_wire_try_query(lock->helper, "XA RECOVER CONVERT XID", WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE, &prepared, NULL) != 0)
+	{
+		appendStringInfoString(hint, " A prepared XA transaction keeps its tables locked until XA COMMIT or XA ROLLBACK "
+							   "(XA RECOVER CONVERT XID lists them; it needs XA_RECOVER_ADMIN).");
+		return;
+	}
+	if (prepared->nrows == 0)
+		return;
+	appendStringInfo(hint, " Prepared XA transactions on the source: %d. Each keeps its tables locked until XA COMMIT or XA ROLLBACK:",
+					 prepared->nrows);
+	for (int i = 0; i < Min(prepared->nrows, MAX_LISTED_XA); i++)
+		append_xa(hint, prepared->rows[i]);
+}
+
 char *
 capstan_tablelock_hint(const TableLock *lock)
 {
 	StringInfoData hint;
-	SourceResult *prepared = NULL;
 
 	initStringInfo(&hint);
 	if (!lock->flush_allowed)
 		appendStringInfo(&hint, "GRANT FLUSH_TABLES ON *.* TO %s; lets capstan queue fairly behind open transactions. ",
-						 lock->options->user);
+						 capstan_wire_account(lock->helper));
 	appendStringInfoString(&hint, "Look for long transactions on the table in information_schema.innodb_trx of the source. "
 						   "A higher capstan.max_lock_wait lets capstan wait longer while it holds back writers; "
 						   "where nothing can be granted, SET GLOBAL max_write_lock_count = 16 on the source helps.");
-	if (capstan_wire_try_query(lock->helper, "XA RECOVER", NULL, &prepared, NULL) != 0)
-		appendStringInfoString(&hint, " A prepared XA transaction keeps its tables locked until XA COMMIT or XA ROLLBACK "
-							   "(XA RECOVER lists them; it needs XA_RECOVER_ADMIN).");
-	else if (prepared->nrows > 0)
-		appendStringInfo(&hint, " There are %d prepared XA transactions on the source (XA RECOVER): "
-						 "each keeps its tables locked until XA COMMIT or XA ROLLBACK.", prepared->nrows);
+	append_prepared(&hint, lock);
 	return hint.data;
 }

@@ -63,7 +63,7 @@ extern bool capstan_tablelock_acquire(TableLock *lock, const char *name, int max
 /* Returns how long the lock was held, microseconds. */
 extern int64 capstan_tablelock_release(TableLock *lock);
 
-/* What an operator can do when the lock is not had: names the missing GRANT and prepared XA transactions. */
+/* What an operator can do when the lock is not had: the missing GRANT, the statements that end prepared XA transactions. */
 extern char *capstan_tablelock_hint(const TableLock *lock);
 
 #endif

@@ -350,9 +350,8 @@ check_prepared_xa(Preflight *pf)
 						  CAPSTAN_ERRCODE_PREPARED_XA);
 }
 
-/* 'user'@'host' of the account that the session was given, as GRANT wants it. */
-static char *
-account_of(SourceConn *conn)
+char *
+capstan_wire_account(SourceConn *conn)
 {
 	char	   *account = capstan_wire_query_value(conn, "SELECT CURRENT_USER()");
 	char	   *at = account != NULL ? strrchr(account, '@') : NULL;
@@ -375,7 +374,7 @@ capstan_wire_preflight(SourceConn *conn, const SourceOptions *options, List *tab
 	pf.one_cut = one_cut;
 	find_schemas(&pf);
 	read_variables(&pf);
-	pf.account = account_of(conn);
+	pf.account = capstan_wire_account(conn);
 
 	check_server(&pf);
 	check_binlog(&pf);

@@ -181,6 +181,9 @@ extern bool capstan_wire_fetch(SourceCursor *cursor, SourceValue *values);
 extern uint64_t capstan_wire_cursor_bytes(SourceCursor *cursor);
 extern void capstan_wire_close_cursor(SourceCursor *cursor);
 
+/* 'user'@'host' of the account that the session was given, as GRANT wants it. */
+extern char *capstan_wire_account(SourceConn *conn);
+
 /* One row of capstan.preflight(). */
 typedef enum CheckStatus
 {
