@@ -239,7 +239,7 @@ capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, in
 	{
 		TableLockKind kind = lock->tries < READ_TRIES ? TABLE_LOCK_READ : strongest(lock);
 		bool		only_read = kind == TABLE_LOCK_READ && lock->tries >= READ_TRIES;
-		long		bound = only_read ? READ_ONLY_BOUND_MS : kind == TABLE_LOCK_READ ? READ_BOUND_MS : strong_bound;
+		long		bound = only_read ? Min(READ_ONLY_BOUND_MS, budget_ms) : kind == TABLE_LOCK_READ ? READ_BOUND_MS : strong_bound;
 		int64		start = now_us();
 		unsigned int code = try_lock(lock, kind, name, bound);
 

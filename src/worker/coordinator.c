@@ -37,7 +37,7 @@
 #define TOUCH_TIMEOUT_MS 2000
 #define POLL_MS 1000
 
-/* Time for one climb of the lock ladder; after that a warning incident and a longer pause.  Shorter where a try may wait only shortly. */
+/* Time for one climb of the lock ladder; after that a warning incident, a longer pause, and other tables.  Shorter where a try may wait only shortly. */
 #define LOCK_BUDGET_MS Min(30000, Max(2000, 30 * capstan_max_lock_wait))
 #define LOCK_PAUSE_MS Min(5000, Max(200, 5 * capstan_max_lock_wait))
 /* So many attempts at a round without success make a warning incident. */
@@ -155,7 +155,7 @@ save_lock_figures(CopyRun *run, const RoundPlan *plan, TableLockKind kind, int64
 	capstan_meta_add_lock_figures(run->pipeline->id, run->round, run->left_out, run->nleft_out, &figures);
 }
 
-/* The lock was not had within its budget: say so where the operator looks, and go on trying. */
+/* The lock was not had within its budget: say so where the operator looks. */
 static void
 report_no_lock(CopyRun *run, const RoundPlan *plan)
 {
@@ -206,16 +206,24 @@ report_attempts(CopyRun *run, const RoundPlan *plan)
 			 errhint("%s", incident.hint)));
 }
 
-/* The lock on the only table of the round. */
-static void
+/* The lock on the only table of the round.  False: not within its time; other tables go first. */
+static bool
 take_lock(CopyRun *run, const RoundPlan *plan)
 {
-	while (!capstan_tablelock_acquire(run->lock, plan->names[0], capstan_max_lock_wait, LOCK_BUDGET_MS))
-	{
-		report_no_lock(run, plan);
-		capstan_bounds_count_attempt(run, plan->names[0]);
-		capstan_process_wait(LOCK_PAUSE_MS, CAPSTAN_WAIT_SOURCE_LOCK);
-	}
+	DeferredTable *table;
+
+	if (capstan_tablelock_acquire(run->lock, plan->names[0], capstan_max_lock_wait, LOCK_BUDGET_MS))
+		return true;
+	report_no_lock(run, plan);
+	table = capstan_roundplan_defer(run, plan->tables[0]->id);
+	run->attempts = table->attempts;
+	run->attempts_told = table->attempts_told;
+	capstan_bounds_count_attempt(run, plan->names[0]);
+	table->attempts = run->attempts;
+	table->attempts_told = run->attempts_told;
+	run->left_out[run->nleft_out++] = table->id;
+	capstan_process_wait(LOCK_PAUSE_MS, CAPSTAN_WAIT_SOURCE_LOCK);
+	return false;
 }
 
 /* Locks on many tables; those that are not to be had now are left out, and come alone, later.  False: none was had. */
@@ -256,9 +264,7 @@ capture(CopyRun *run, const RoundPlan *plan)
 	TableLockKind kind;
 
 	run->nleft_out = 0;
-	if (!many)
-		take_lock(run, plan);
-	else if (!take_locks(run, plan))
+	if (!(many ? take_locks(run, plan) : take_lock(run, plan)))
 		return false;
 	kind = many ? TABLE_LOCK_READ : run->lock->held;
 	CAPSTAN_FAULT("lock_held");
@@ -299,6 +305,7 @@ run_round(CopyRun *run, const RoundPlan *plan)
 	run->slot->many = plan->ntables > 1;
 	LWLockRelease(Capstan->lock);
 	run->attempts = 0;
+	run->attempts_told = 0;
 	for (run->attempt = 1;; run->attempt++)
 	{
 		capstan_copy_drop_view(run);
@@ -313,8 +320,8 @@ run_round(CopyRun *run, const RoundPlan *plan)
 					 errmsg("not every copy worker got ready for a snapshot round")));
 		if (capture(run, plan))
 			break;
-		/* none of many tables: the next plans take them one by one */
-		if (plan->ntables > 1 && run->nleft_out == plan->ntables)
+		/* none of the tables was locked: the next plans take many one by one, and one later */
+		if (run->nleft_out == plan->ntables)
 			return;
 		if (run->attempt % ATTEMPTS_TO_REPORT == 0)
 			report_attempts(run, plan);
@@ -323,7 +330,11 @@ run_round(CopyRun *run, const RoundPlan *plan)
 		capstan_copy_drop_view(run);
 		capstan_process_wait(Min(100 * run->attempt, LOCK_PAUSE_MS), CAPSTAN_WAIT_SOURCE_LOCK);
 	}
-	capstan_bounds_end_attempts(run);
+	/* what was said of a table that still waits for its lock stays */
+	if (plan->ntables == 1)
+		capstan_roundplan_had(run, plan->tables[0]->id);
+	if (run->deferred == NIL)
+		capstan_bounds_end_attempts(run);
 	capstan_copy_set_step(run, COPY_TOUCHED);
 	capstan_coordinator_set_phase(run, ROUND_VIEWS_OPEN, false);
 	CAPSTAN_FAULT("views_announced");

@@ -34,6 +34,15 @@ typedef struct RangeJob
 	char	   *quoted_name;
 } RangeJob;
 
+/* A table whose lock was not had in its time: the others go first.  Forgotten when it was had. */
+typedef struct DeferredTable
+{
+	int64		id;
+	bool		waits;			/* until the others are copied */
+	int			attempts;		/* as in CopyRun */
+	double		attempts_told;
+} DeferredTable;
+
 typedef struct CopyRun
 {
 	MemoryContext run_context;
@@ -76,6 +85,7 @@ typedef struct CopyRun
 	int			most_tables;	/* of a round of many tables: there is a connection for each of them */
 	int64		batch_wait_us;	/* of its last acquire */
 	List	   *alone;			/* ids (int64 *) of small tables that could not be locked with others: one by one, after those */
+	List	   *deferred;		/* of DeferredTable */
 } CopyRun;
 
 /* copyworker.c: the steps of a round that every copy worker takes */
@@ -144,6 +154,10 @@ extern bool capstan_window_find(CopyRun *run, int64 table_id, SourceTableInfo **
 extern bool capstan_roundplan_next(CopyRun *run, RoundPlan *plan);
 /* The table is not planned with others any more. */
 extern void capstan_roundplan_put_alone(CopyRun *run, int64 table_id);
+/* The table comes again when all others are copied, or deferred too. */
+extern DeferredTable *capstan_roundplan_defer(CopyRun *run, int64 table_id);
+/* A round of the table was had. */
+extern void capstan_roundplan_had(CopyRun *run, int64 table_id);
 extern bool capstan_roundplan_is_alone(const CopyRun *run, int64 table_id);
 /* After a round: so many rows that copying a range takes capstan.range_time. */
 extern void capstan_roundplan_learn(CopyRun *run);

@@ -8,6 +8,7 @@
  *
  * A table counts as small when the source's estimates say so and a look into it agrees that the row of number
  * CAPSTAN_SMALL_TABLE_ROWS + 1 is not there.  A table that could not be locked together with others comes alone, when the others are done.
+ * One that could not be locked alone within its time (a prepared XA transaction may hold it for ever) lets all others go first.
  */
 #include "postgres.h"
 
@@ -247,6 +248,46 @@ capstan_roundplan_is_alone(const CopyRun *run, int64 table_id)
 	return false;
 }
 
+static DeferredTable *
+find_deferred(const CopyRun *run, int64 table_id)
+{
+	ListCell   *cell;
+
+	foreach(cell, run->deferred)
+		if (((DeferredTable *) lfirst(cell))->id == table_id)
+			return lfirst(cell);
+	return NULL;
+}
+
+DeferredTable *
+capstan_roundplan_defer(CopyRun *run, int64 table_id)
+{
+	DeferredTable *table = find_deferred(run, table_id);
+
+	if (table == NULL)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(run->run_context);
+
+		table = palloc0(sizeof(DeferredTable));
+		table->id = table_id;
+		run->deferred = lappend(run->deferred, table);
+		MemoryContextSwitchTo(caller);
+	}
+	table->waits = true;
+	return table;
+}
+
+void
+capstan_roundplan_had(CopyRun *run, int64 table_id)
+{
+	DeferredTable *table = find_deferred(run, table_id);
+
+	if (table == NULL)
+		return;
+	run->deferred = list_delete_ptr(run->deferred, table);
+	pfree(table);
+}
+
 /* The next table that could not be locked with others; NULL: there is none. */
 static PipelineTable *
 next_alone(CopyRun *run)
@@ -263,6 +304,27 @@ next_alone(CopyRun *run)
 	return NULL;
 }
 
+/* The next table that is not copied; those whose lock was not had come when only such are left.  NULL: there is none. */
+static PipelineTable *
+next_uncopied(CopyRun *run)
+{
+	List	   *tables = capstan_meta_uncopied_tables(run->pipeline->id, CAPSTAN_SMALL_TABLE_ROWS, CAPSTAN_SMALL_TABLE_BYTES,
+													 list_length(run->deferred) + 1);
+	ListCell   *cell;
+
+	foreach(cell, tables)
+	{
+		DeferredTable *table = find_deferred(run, ((PipelineTable *) lfirst(cell))->id);
+
+		if (table == NULL || !table->waits)
+			return lfirst(cell);
+	}
+	/* all of them have had their turn: once more */
+	foreach(cell, run->deferred)
+		((DeferredTable *) lfirst(cell))->waits = false;
+	return tables == NIL ? NULL : linitial(tables);
+}
+
 /* Ranges of one table; false: nothing is left to copy. */
 static bool
 plan_alone(CopyRun *run, RoundPlan *plan)
@@ -270,13 +332,9 @@ plan_alone(CopyRun *run, RoundPlan *plan)
 	PipelineTable *table = next_alone(run);
 
 	if (table == NULL)
-	{
-		List	   *tables = capstan_meta_uncopied_tables(run->pipeline->id, CAPSTAN_SMALL_TABLE_ROWS, CAPSTAN_SMALL_TABLE_BYTES, 1);
-
-		if (tables == NIL)
-			return false;
-		table = linitial(tables);
-	}
+		table = next_uncopied(run);
+	if (table == NULL)
+		return false;
 	add_table(plan, table);
 	plan_table(run, plan, table);
 	if (plan->ranges == NIL)
