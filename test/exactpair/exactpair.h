@@ -40,6 +40,10 @@
 #include <mysql.h>
 
 #define MAX_WRITERS 64
+/* Each is 5 % longer than the one before it; the first is TOOK_FIRST_MS. */
+#define TOOK_BUCKETS 400
+#define TOOK_FIRST_MS 0.01
+#define TOOK_GROWTH 1.05
 #define TABLE_T "exactpair.t"
 #define TABLE_U "exactpair.u"
 
@@ -96,6 +100,7 @@ typedef struct Writer
 	int64_t		statements;
 	int64_t		errors;
 	double		worst_ms;
+	int64_t		took[TOOK_BUCKETS];	/* how many statements took how long, see took_bucket */
 	double		worst_at;
 	char	   *worst_statement;
 } Writer;

@@ -232,6 +232,22 @@ end_by_signal(int signal_number)
 	ended_by_signal = true;
 }
 
+/* So long took that part of the statements, at most (to 5 %). */
+static double
+percentile_ms(const int64_t *took, int64_t statements, double part)
+{
+	double		limit = TOOK_FIRST_MS;
+	int64_t		below = 0;
+
+	for (int i = 0; i < TOOK_BUCKETS; i++, limit *= TOOK_GROWTH)
+	{
+		below += took[i];
+		if ((double) below >= part * (double) statements)
+			break;
+	}
+	return limit;
+}
+
 /* One line for each length of transactions: the worst of its writers. */
 static int
 run_overlap(void)
@@ -255,18 +271,22 @@ run_overlap(void)
 		int64_t		transactions = 0;
 		int64_t		statements = 0;
 		int64_t		errors = 0;
+		int64_t		took[TOOK_BUCKETS] = {0};
 
 		for (int j = i; j < options.writers; j += options.npauses)
 		{
 			transactions += writers[j].ncommits;
 			statements += writers[j].statements;
 			errors += writers[j].errors;
+			for (int k = 0; k < TOOK_BUCKETS; k++)
+				took[k] += writers[j].took[k];
 			if (worst == NULL || writers[j].worst_ms > worst->worst_ms)
 				worst = &writers[j];
 		}
 		if (worst != NULL)
-			printf("pause_ms=%d transactions=%lld statements=%lld errors=%lld worst_ms=%.1f worst_at_s=%.1f worst_statement=%s\n",
+			printf("pause_ms=%d transactions=%lld statements=%lld errors=%lld p50_ms=%.1f p99_ms=%.1f p999_ms=%.1f worst_ms=%.1f worst_at_s=%.1f worst_statement=%s\n",
 				   options.pauses_ms[i], (long long) transactions, (long long) statements, (long long) errors,
+				   percentile_ms(took, statements, 0.5), percentile_ms(took, statements, 0.99), percentile_ms(took, statements, 0.999),
 				   worst->worst_ms, worst->worst_at - start, worst->worst_statement);
 	}
 	writers_close(writers, options.writers);

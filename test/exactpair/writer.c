@@ -197,6 +197,16 @@ writer_main(void *argument)
 	return NULL;
 }
 
+static int
+took_bucket(double ms)
+{
+	int			bucket = 0;
+
+	for (double limit = TOOK_FIRST_MS; ms > limit && bucket < TOOK_BUCKETS - 1; limit *= TOOK_GROWTH)
+		bucket++;
+	return bucket;
+}
+
 /* A statement and how long it took; false: it failed, and the transaction is rolled back. */
 static bool
 timed(Writer *writer, const char *format, const char *table, long long row)
@@ -210,6 +220,7 @@ timed(Writer *writer, const char *format, const char *table, long long row)
 	failed = mysql_query(writer->conn, sql) != 0;
 	took = (now_s() - start) * 1000;
 	writer->statements++;
+	writer->took[took_bucket(took)]++;
 	if (took > writer->worst_ms)
 	{
 		writer->worst_ms = took;
