@@ -582,7 +582,7 @@ COMMENT ON COLUMN capstan.table_status.rows_estimate IS 'the source''s own estim
 COMMENT ON COLUMN capstan.table_status.rows_missing IS 'changed or deleted rows that the target did not have; outside a copy this stays zero';
 COMMENT ON COLUMN capstan.table_status.rows_existing IS 'inserted rows that the target had already; outside a copy this stays zero';
 COMMENT ON COLUMN capstan.table_status.lock_read IS 'of lock_count: granted as LOCK TABLES READ, whose waiting holds nobody back';
-COMMENT ON COLUMN capstan.table_status.lock_flush IS 'of lock_count: granted as FLUSH TABLES WITH READ LOCK';
+COMMENT ON COLUMN capstan.table_status.lock_flush IS 'of lock_count: granted as FLUSH TABLES WITH READ LOCK (snapshot => ''consistent'': on all tables of the source)';
 COMMENT ON COLUMN capstan.table_status.lock_write IS 'of lock_count: granted as LOCK TABLES WRITE';
 COMMENT ON COLUMN capstan.table_status.lock_wait_avg IS 'wait for the source''s table lock, for each lock that was granted';
 

@@ -83,13 +83,15 @@ void
 capstan_meta_add_lock_figures_to_all(int64 pipeline_id, const LockFigures *figures)
 {
 	MetaIdentity identity;
-	Oid			types[5] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
-	Datum		values[5] = {
+	Oid			types[7] = {INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
+	Datum		values[7] = {
 		Int64GetDatum(pipeline_id),
 		Int64GetDatum(figures->tries),
 		Int64GetDatum(figures->wait_worst_us),
 		Int64GetDatum(figures->wait_total_us),
-		Int64GetDatum(figures->hold_us)
+		Int64GetDatum(figures->hold_us),
+		Int64GetDatum(figures->read),
+		Int64GetDatum(figures->flush)
 	};
 
 	capstan_meta_enter(&identity);
@@ -97,9 +99,10 @@ capstan_meta_add_lock_figures_to_all(int64 pipeline_id, const LockFigures *figur
 				 "lock_wait_worst_us = GREATEST(lock_wait_worst_us, $3), "
 				 "lock_wait_total_us = lock_wait_total_us + $4, "
 				 "lock_count = lock_count + CASE WHEN $5 > 0 THEN 1 ELSE 0 END, "
+				 "lock_read = lock_read + $6, lock_flush = lock_flush + $7, "
 				 "lock_hold_worst_us = GREATEST(lock_hold_worst_us, $5), "
 				 "lock_hold_total_us = lock_hold_total_us + $5 WHERE pipeline_id = $1",
-				 5, types, values, NULL, SPI_OK_UPDATE);
+				 7, types, values, NULL, SPI_OK_UPDATE);
 	capstan_meta_leave(&identity);
 }
 

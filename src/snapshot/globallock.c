@@ -13,6 +13,7 @@
 #include "compat.h"
 #include "errcodes.h"
 #include "snapshot/globallock.h"
+#include "snapshot/tablelock.h"
 
 /* Seconds until the server ends an idle lock connection: a half-open one cannot block writers for longer. */
 #define LOCK_IDLE_TIMEOUT_S 30
@@ -147,9 +148,31 @@ long_statement_runs(GlobalLock *lock)
 										   LONG_STATEMENT_S), NULL, &result, NULL) == 0 && result->nrows > 0;
 }
 
+/* What the account needs to lock all of them. */
+static char *
+needed_grants(GlobalLock *lock, List *names)
+{
+	char	   *account = capstan_wire_account(lock->helper);
+	const char *last = "";
+	StringInfoData sql;
+	ListCell   *cell;
+
+	initStringInfo(&sql);
+	foreach(cell, names)
+	{
+		char	   *schema = capstan_tablelock_schema(lfirst(cell));
+
+		if (strcmp(schema, last) != 0)
+			appendStringInfo(&sql, "GRANT SELECT, LOCK TABLES ON %s.* TO %s; ", schema, account);
+		last = schema;
+	}
+	appendStringInfo(&sql, "or GRANT FLUSH_TABLES ON *.* TO %s;", account);
+	return sql.data;
+}
+
 /* Refusals that no further try will change; others mean "not now". */
 static void
-check_refusal(GlobalLock *lock, unsigned int code)
+check_refusal(GlobalLock *lock, List *names, unsigned int code)
 {
 	switch (code)
 	{
@@ -165,8 +188,7 @@ check_refusal(GlobalLock *lock, unsigned int code)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("the source refuses to lock a table: %s", lock->refusal),
-					 errhint("GRANT SELECT, LOCK TABLES ON <schema>.* TO %s; or GRANT FLUSH_TABLES ON *.* TO %s;",
-							 lock->options->user, lock->options->user)));
+					 errhint("%s", needed_grants(lock, names))));
 			break;
 	}
 }
@@ -206,7 +228,7 @@ capstan_globallock_try(GlobalLock *lock, List *names, long bound_ms)
 	code = try_kind(lock, GLOBAL_LOCK_TABLES, lock_tables_statement(names), bound_ms);
 	/* without LOCK TABLES there is still GLOBAL */
 	if (code != 0 && !(lock->global_allowed && (code == MYSQL_TABLE_ACCESS_DENIED || code == MYSQL_DB_ACCESS_DENIED)))
-		check_refusal(lock, code);
+		check_refusal(lock, names, code);
 	return code == 0;
 }
 
@@ -226,16 +248,13 @@ char *
 capstan_globallock_hint(const GlobalLock *lock)
 {
 	StringInfoData hint;
-	SourceResult *prepared = NULL;
 
 	initStringInfo(&hint);
 	if (!lock->global_allowed)
 		appendStringInfo(&hint, "GRANT FLUSH_TABLES, PROCESS ON *.* TO %s; lets capstan lock without waiting for open transactions. ",
-						 lock->options->user);
+						 capstan_wire_account(lock->helper));
 	appendStringInfoString(&hint, "Look for long statements in the process list of the source, and for long transactions in "
 						   "information_schema.innodb_trx. A higher capstan.max_lock_wait lets capstan wait longer while it holds back writers.");
-	if (capstan_wire_try_query(lock->helper, "XA RECOVER", NULL, &prepared, NULL) == 0 && prepared->nrows > 0)
-		appendStringInfo(&hint, " There are %d prepared XA transactions on the source (XA RECOVER): "
-						 "each keeps its tables locked until XA COMMIT or XA ROLLBACK.", prepared->nrows);
+	capstan_tablelock_append_prepared(&hint, lock->helper);
 	return hint.data;
 }

@@ -161,9 +161,8 @@ try_lock(TableLock *lock, TableLockKind kind, const char *name, long bound_ms)
 	return code;
 }
 
-/* Of a `schema`.`table`, the first half. */
-static char *
-quoted_schema(const char *name)
+char *
+capstan_tablelock_schema(const char *name)
 {
 	const char *end = strstr(name, "`.`");
 
@@ -191,7 +190,7 @@ check_refusal(TableLock *lock, TableLockKind kind, const char *name, unsigned in
 				ereport(ERROR,
 						(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 						 errmsg("the source refuses to lock a table: %s", lock->refusal),
-						 errhint("GRANT SELECT, LOCK TABLES ON %s.* TO %s;", quoted_schema(name), capstan_wire_account(lock->helper))));
+						 errhint("GRANT SELECT, LOCK TABLES ON %s.* TO %s;", capstan_tablelock_schema(name), capstan_wire_account(lock->helper))));
 			break;
 		case MYSQL_SPECIFIC_ACCESS_DENIED:
 			if (kind == TABLE_LOCK_FLUSH)
@@ -275,12 +274,12 @@ append_xa(StringInfo hint, char **row)
 	appendStringInfo(hint, " XA ROLLBACK X'%.*s', X'%s', %s;", global, digits, digits + global, row[0]);
 }
 
-static void
-append_prepared(StringInfo hint, const TableLock *lock)
+void
+capstan_tablelock_append_prepared(StringInfo hint, SourceConn *helper)
 {
 	SourceResult *prepared = NULL;
 
-	if (capstan_wire_try_query(lock->helper, "XA RECOVER CONVERT XID", WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE, &prepared, NULL) != 0)
+	if (capstan_wire_try_query(helper, "XA RECOVER CONVERT XID", WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_VALUE, &prepared, NULL) != 0)
 	{
 		appendStringInfoString(hint, " A prepared XA transaction keeps its tables locked until XA COMMIT or XA ROLLBACK "
 							   "(XA RECOVER CONVERT XID lists them; it needs XA_RECOVER_ADMIN).");
@@ -306,6 +305,6 @@ capstan_tablelock_hint(const TableLock *lock)
 	appendStringInfoString(&hint, "Look for long transactions on the table in information_schema.innodb_trx of the source. "
 						   "A higher capstan.max_lock_wait lets capstan wait longer while it holds back writers; "
 						   "where nothing can be granted, SET GLOBAL max_write_lock_count = 16 on the source helps.");
-	append_prepared(&hint, lock);
+	capstan_tablelock_append_prepared(&hint, lock->helper);
 	return hint.data;
 }

@@ -23,6 +23,8 @@
 #ifndef CAPSTAN_TABLELOCK_H
 #define CAPSTAN_TABLELOCK_H
 
+#include "lib/stringinfo.h"
+
 #include "wire/wire.h"
 
 typedef enum TableLockKind
@@ -65,5 +67,9 @@ extern int64 capstan_tablelock_release(TableLock *lock);
 
 /* What an operator can do when the lock is not had: the missing GRANT, the statements that end prepared XA transactions. */
 extern char *capstan_tablelock_hint(const TableLock *lock);
+/* The last of these, for any lock that was not had. */
+extern void capstan_tablelock_append_prepared(StringInfo hint, SourceConn *helper);
+/* Of a ready-quoted `schema`.`table`, the first half. */
+extern char *capstan_tablelock_schema(const char *name);
 
 #endif

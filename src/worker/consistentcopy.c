@@ -160,11 +160,15 @@ check_pin(long unless_within_ms)
 	pin_checked_at = GetCurrentTimestamp();
 }
 
+/* kind: the lock that was held; GLOBAL_LOCK_NONE and hold_us 0: none was had. */
 static void
-save_lock_figures(CopyRun *run, const GlobalLock *lock, int64 hold_us)
+save_lock_figures(CopyRun *run, const GlobalLock *lock, GlobalLockKind kind, int64 hold_us)
 {
 	LockFigures figures;
 
+	figures.read = kind == GLOBAL_LOCK_TABLES;
+	figures.flush = kind == GLOBAL_LOCK_GLOBAL;
+	figures.write = 0;
 	figures.tries = lock->tries;
 	figures.wait_worst_us = lock->wait_worst_us;
 	figures.wait_total_us = lock->wait_total_us;
@@ -189,7 +193,7 @@ report_no_cut(CopyRun *run, const GlobalLock *lock)
 	incident.hint = capstan_globallock_hint(lock);
 	capstan_copy_begin_catalog(run);
 	(void) capstan_meta_record_incident(&incident);
-	save_lock_figures(run, lock, 0);
+	save_lock_figures(run, lock, GLOBAL_LOCK_NONE, 0);
 	capstan_copy_commit_catalog(run);
 	ereport(LOG,
 			(errmsg("capstan pipeline \"%s\": %s", run->pipeline->name, incident.message),
@@ -202,6 +206,7 @@ static bool
 open_views(CopyRun *run, GlobalLock *lock)
 {
 	char	   *gtid_set = capstan_wire_query_not_null(lock->conn, "SELECT @@GLOBAL.gtid_executed");
+	GlobalLockKind kind = lock->held;
 	bool		good;
 	int64		hold_us;
 
@@ -215,7 +220,7 @@ open_views(CopyRun *run, GlobalLock *lock)
 	hold_us = capstan_globallock_release(lock);
 
 	capstan_copy_begin_catalog(run);
-	save_lock_figures(run, lock, hold_us);
+	save_lock_figures(run, lock, kind, hold_us);
 	capstan_globallock_begin(lock);
 	if (good)
 		capstan_meta_save_round(run->pipeline->id, run->round, gtid_set);

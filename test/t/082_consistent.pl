@@ -61,7 +61,8 @@ for my $user (qw(flusher plain))
 			start("$user$n", $user);
 			wait_for_cut() or last;
 			is(agreement(), 'ok', "capture $n: the tables agree");
-			is($pg->value(q{SELECT count(*) FROM capstan.table_status WHERE lock_count = 1 AND lock_tries >= 1 AND lock_hold_worst > interval '0'}),
+			is($pg->value(q{SELECT count(*) FROM capstan.table_status WHERE lock_count = 1 AND lock_tries >= 1 AND lock_hold_worst > interval '0'
+				AND lock_read + lock_flush = 1 AND lock_write = 0}),
 				scalar @tables, 'every table has the figures of the lock');
 			note($pg->value("SELECT format('tries %s, wait %s, held %s', lock_tries, lock_wait_worst, lock_hold_worst) FROM capstan.table_status LIMIT 1"));
 			end("$user$n") if $n < 2;
