@@ -162,6 +162,9 @@ $my->sql(q{CREATE TABLE shop.big (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT);
 	INSERT INTO shop.big (v) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT REPEAT('x', 100) FROM s;
 	INSERT INTO shop.big (v) SELECT a.v FROM shop.big a, shop.big b WHERE b.id <= 10;
 	CREATE TABLE shop.large LIKE shop.big; INSERT INTO shop.large SELECT * FROM shop.big});
+# the round waits for a lock, and is not to be cut for that
+$pg->safe_psql(q{ALTER SYSTEM SET capstan.range_time = '20s'});
+$pg->reload;
 $pg->safe_psql(q{SELECT capstan.create_pipeline('q', server => 'source', tables => '{shop.big,shop.large}')});
 my $locker = $pg->background('BEGIN; LOCK TABLE shop.big IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT');
 $pg->poll_query_until(q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'shop.big'::regclass AND mode = 'AccessExclusiveLock' AND granted});
