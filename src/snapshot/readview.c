@@ -28,9 +28,14 @@
 #define TOUCH_BOUND_MS 400
 
 void
+capstan_readview_prepare(SourceConn *conn)
+{
+	capstan_wire_exec(conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+}
+
+void
 capstan_readview_open(SourceConn *conn)
 {
-	capstan_wire_exec(conn, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
 	capstan_wire_exec(conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
 	if (capstan_wire_warning_count(conn) != 0)
 		ereport(ERROR,

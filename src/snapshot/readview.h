@@ -9,6 +9,9 @@
 
 #include "wire/wire.h"
 
+/* Once for a connection that will open read views, so that it has not to be done while a lock is held. */
+extern void capstan_readview_prepare(SourceConn *conn);
+
 /*
  * START TRANSACTION WITH CONSISTENT SNAPSHOT.  Raises if the server says anything about it (below REPEATABLE READ it
  * would ignore the snapshot with a warning).

@@ -464,6 +464,7 @@ run_copy_worker(void)
 	capstan_process_set_title("copy", run->pipeline->name, run->index);
 
 	run->conn = capstan_wire_connect(run->options, psprintf("copy %s %d", run->pipeline->name, run->index + 1));
+	capstan_readview_prepare(run->conn);
 	capstan_copy_check_identity(run, run->conn);
 	MemoryContextSwitchTo(run->round_context);
 	if (run->index == 0)
