@@ -28,7 +28,7 @@ my $slack_ms = 800;
 
 my $program = build_exactpair();
 my $my = CapstanTest::MySQL->start;
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'50ms'" });
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'50ms'", 'capstan.max_range_rows' => 4000 });
 
 $my->sql(<<'SQL');
 CREATE DATABASE hot;
