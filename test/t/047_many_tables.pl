@@ -7,7 +7,7 @@
 # tables in any order, each on rows of its own, found by key, so that rows are no cause of deadlocks; a
 # transaction that stays open on some tables for seconds; workers killed.
 # Asserted: contents are equal; far fewer rounds than tables; no statement of a writer failed; none waited longer than
-# the bound; tables that could not be locked with others came alone.
+# the bound, or after a kill than the source's own; tables that could not be locked with others came alone.
 # Not asserted: speed (doc/scale.md).
 
 use strict;
@@ -91,7 +91,8 @@ for my $run (1, 2)
 	sync_pipeline($pg, 'm');
 	tables_equal($my, $pg, ['m.*'], "run $run: all tables");
 	is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.table_status'), 0, "run $run: no row was a surprise");
-	cmp_ok($my->value('SELECT MAX(us) FROM w.worst'), '<', 1_500_000, "run $run: the worst wait of a writer");
+	# who is killed while he waits for a lock cannot call it off: the source itself gives it up within two seconds more
+	cmp_ok($my->value('SELECT MAX(us) FROM w.worst'), '<', $run == 1 ? 1_500_000 : 3_500_000, "run $run: the worst wait of a writer");
 	note('worst statement: ' . $my->value('SELECT MAX(us) FROM w.worst') / 1000 . ' ms; rounds: ' . round());
 	next if $run == 2;
 	note("$_->[0]: tries $_->[1], locks $_->[2], wait $_->[3] us, copied $_->[4]") for $pg->query("SELECT source_table, lock_tries, lock_count, lock_wait_total_us, copy_finished_at - copy_started_at FROM capstan.pipeline_table WHERE source_table IN ('t11', 't12', 't13', 't14')");
