@@ -142,6 +142,7 @@ bound(15);
 create(qw(a b c));
 $lock = hold('a.t12');
 my $other = hold('b.t12');
+my $third = hold('c.t12');			# or it could be done before anyone has looked
 start(qw(a b));
 state_is($_, 'snapshot', 'copies') for qw(a b);
 start('c');
@@ -150,8 +151,7 @@ stop('b');
 state_is('c', 'snapshot', 'goes on when one of them is stopped');
 start('b');
 state_is('b', 'waiting', 'now it is its turn to wait');
-$other->stop;
-$lock->stop;
+$_->stop for $other, $third, $lock;
 my ($victim) = $pg->worker_pids(qr/capstan copy "[ac]"/);
 kill('KILL', $victim) if $victim;
 ok($pg->poll_query_until("SELECT 1", 1, 30), 'Postgres is back after a copy worker was killed');
