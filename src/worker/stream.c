@@ -21,6 +21,7 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/ipc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -469,6 +470,23 @@ table_of_map(PipelineRun *run, const SourceTable *source)
 	return table;
 }
 
+/*
+ * With the lock on a target held.  Who takes tables out of the pipeline, or stops it, has said so in the slot before his locks were gone
+ * (shmem.c); the launcher ends us some moments later.  Until then the target may have been emptied for another copy, which our rows
+ * would not be part of: so nothing is written any more.  What was, in this transaction, is taken back.
+ */
+static void
+leave_if_replaced(PipelineRun *run)
+{
+	bool		replaced;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	replaced = !run->slot->wanted || run->slot->generation != run->slot->running_generation;
+	LWLockRelease(Capstan->lock);
+	if (replaced)
+		proc_exit(0);
+}
+
 /* Map and plans, and for a table that is being copied its ranges. */
 static void
 open_table(PipelineRun *run, ApplyTable *table, const SourceTable *source)
@@ -476,6 +494,7 @@ open_table(PipelineRun *run, ApplyTable *table, const SourceTable *source)
 	bool		was_valid = table->valid;
 
 	capstan_apply_table_open(table, source);
+	leave_if_replaced(run);
 	if (!was_valid && !table->copied && table->info->key_ordered)
 		capstan_round_load_ranges(run, table);
 }
