@@ -103,6 +103,16 @@ find_indexed_columns(ApplyTable *table, Relation relation)
 	return indexed;
 }
 
+/*
+ * May its rows be in other tables, too: partitions, chunks of a hypertable, tables that inherit from it?  Then there are rows with the same
+ * ctid in several of them.
+ */
+static bool
+has_other_tables(Relation relation)
+{
+	return relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE || relation->rd_rel->relhassubclass;
+}
+
 /* "(SELECT ctid FROM t WHERE ... LIMIT 1)"; parameters of the row as it was begin after `offset`. */
 static void
 append_row_search(StringInfo sql, ApplyTable *table, Relation relation, const char *name, const char *nulls, int offset)
@@ -114,7 +124,7 @@ append_row_search(StringInfo sql, ApplyTable *table, Relation relation, const ch
 
 	initStringInfo(&columns);
 	initStringInfo(&values);
-	appendStringInfo(sql, "(SELECT %s FROM %s WHERE ", relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "tableoid, ctid" : "ctid", name);
+	appendStringInfo(sql, "(SELECT %s FROM %s WHERE ", has_other_tables(relation) ? "tableoid, ctid" : "ctid", name);
 	for (int i = 0; i < map->ncolumns; i++)
 	{
 		const char *column = quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(relation), map->columns[i].attnum - 1)->attname));
@@ -157,8 +167,7 @@ make_plan(ApplyTable *table, const char *nulls, bool update)
 	}
 	else
 		appendStringInfo(&sql, "DELETE FROM %s", name);
-	appendStringInfoString(&sql, relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ?
-						   " WHERE (tableoid, ctid) = " : " WHERE ctid = ");
+	appendStringInfoString(&sql, has_other_tables(relation) ? " WHERE (tableoid, ctid) = " : " WHERE ctid = ");
 	append_row_search(&sql, table, relation, name, nulls, update ? map->ncolumns : 0);
 	plan = apply_keep_plan(sql.data, nargs, types);
 	relation_close(relation, NoLock);
