@@ -8,19 +8,26 @@
  *
  * With a key: rows of the target that the shadow does not have byte for byte are deleted, then what is missing is inserted.  After the
  * first step the target is a part of the shadow, so no unique index or constraint can be in the way of the second; and rows
- * that are right already are not written.  Without a key everything is replaced.
+ * that are right already are not written.  Columns that the source does not have keep their values in rows whose key stays.  Without a
+ * key everything is replaced.
+ *
+ * Triggers and rules of the target that fire for us may suppress a row: then it is not the shadow's content, which is an error.
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_trigger.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "apply/internal.h"
@@ -60,9 +67,9 @@ check_column(const ApplyTable *table, const TableShadow *shadow, const char *nam
 			 errhint("Call capstan.resync_table() again.")));
 }
 
-/* "s.k = t.k AND ..." */
+/* "s.k = t.k AND ..."; t is `other`. */
 static char *
-key_condition(const TableShadow *shadow)
+key_condition(const TableShadow *shadow, const char *other)
 {
 	StringInfoData sql;
 	ListCell   *cell;
@@ -75,62 +82,156 @@ key_condition(const TableShadow *shadow)
 		Oid			base = getBaseType(type);
 		const char *cast = base != type && type_is_enum(base) ? psprintf("::%s", format_type_be_qualified(base)) : "";
 
-		appendStringInfo(&sql, "%ss.%s%s OPERATOR(pg_catalog.=) t.%s%s", sql.len > 0 ? " AND " : "", name, cast, name, cast);
+		appendStringInfo(&sql, "%ss.%s%s OPERATOR(pg_catalog.=) %s.%s%s", sql.len > 0 ? " AND " : "", name, cast, other, name, cast);
 	}
 	return sql.data;
 }
 
-/* "t.a, t.b": the columns that come from the source. */
+/* "t.a, t.b" */
 static char *
-column_list(const TableShadow *shadow, const char *prefix)
+column_list(List *columns, const char *prefix)
 {
 	StringInfoData sql;
 	ListCell   *cell;
 
 	initStringInfo(&sql);
-	foreach(cell, shadow->columns)
+	foreach(cell, columns)
 		appendStringInfo(&sql, "%s%s%s", sql.len > 0 ? ", " : "", prefix, quote_identifier(lfirst(cell)));
 	return sql.data;
 }
 
-static void
+/* Returns the number of rows. */
+static int64
 run(const char *sql, int expected)
 {
 	int			rc = SPI_execute(sql, false, 0);
 
 	if (rc != expected)
 		elog(ERROR, "exchanging the content of a table returned %s", SPI_result_code_string(rc));
+	return (int64) SPI_processed;
 }
 
+/* alias_and_condition: of the rows to be counted; "": all. */
 static int64
-count_rows(const char *name)
+count_rows(const char *name, const char *alias_and_condition)
 {
 	bool		isnull;
 
-	run(psprintf("SELECT pg_catalog.count(*) FROM %s", name), SPI_OK_SELECT);
+	(void) run(psprintf("SELECT pg_catalog.count(*) FROM %s%s", name, alias_and_condition), SPI_OK_SELECT);
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 }
 
+/* Columns of the target that hold what the source does not have: somebody's own. */
+static List *
+own_columns(const TableShadow *shadow)
+{
+	Relation	relation = relation_open(shadow->target, NoLock);
+	TupleDesc	desc = RelationGetDescr(relation);
+	List	   *own = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+		bool		fed = false;
+		ListCell   *cell;
+
+		foreach(cell, shadow->columns)
+			fed = fed || strcmp(lfirst(cell), NameStr(attribute->attname)) == 0;
+		if (!attribute->attisdropped && attribute->attgenerated == '\0' && !fed)
+			own = lappend(own, pstrdup(NameStr(attribute->attname)));
+	}
+	relation_close(relation, NoLock);
+	return own;
+}
+
+/* Could something of the target's make nothing of a row that we delete or insert?  Of partitions we do not know. */
+static bool
+may_suppress(Oid target)
+{
+	Relation	relation = relation_open(target, NoLock);
+	const TriggerDesc *triggers = relation->trigdesc;
+	bool		may = relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || relation->rd_rules != NULL;
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS || triggers->triggers[i].tgenabled == TRIGGER_FIRES_ON_REPLICA)
+			may = true;
+	relation_close(relation, NoLock);
+	return may;
+}
+
 static void
-exchange_rows(const TableShadow *shadow)
+raise_suppressed(const ApplyTable *table, int64 rows)
+{
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_INEXACT),
+			 errmsg("the new content of a resynced table did not get into the target as it is"),
+			 errdetail("Table %s.%s: rows suppressed: " INT64_FORMAT ".", table->info->source_schema, table->info->source_table, rows),
+			 errhint("A trigger or rule of the target that is enabled ALWAYS or REPLICA suppresses or redirects rows: disable it, and call "
+					 "capstan.resume_pipeline().")));
+}
+
+static void
+replace_rows(const ApplyTable *table, const TableShadow *shadow, const char *target, const char *source, const char *insert)
+{
+	int64		left;
+	int64		inserted;
+
+	(void) run(psprintf("DELETE FROM %s", target), SPI_OK_DELETE);
+	left = may_suppress(shadow->target) ? count_rows(target, "") : 0;
+	inserted = run(insert, SPI_OK_INSERT);
+	left += count_rows(source, "") - inserted;
+	if (left != 0)
+		raise_suppressed(table, left);
+}
+
+/*
+ * Deletes what is not right.  Where there are columns of somebody's own, rows that have another content but the same key are written again at
+ * once, with what they had there: the count has all of the DELETE done before the first INSERT.
+ */
+static void
+delete_rows(const TableShadow *shadow, const char *target, const char *source, const char *wrong)
+{
+	List	   *own = own_columns(shadow);
+	List	   *kept = list_concat_copy(shadow->key, own);
+
+	if (own == NIL)
+		(void) run(psprintf("DELETE FROM %s%s", target, wrong), SPI_OK_DELETE);
+	else
+		(void) run(psprintf("WITH gone AS (DELETE FROM %s%s RETURNING %s) INSERT INTO %s (%s, %s) OVERRIDING SYSTEM VALUE "
+							"SELECT %s, %s FROM gone AS g JOIN %s AS s ON %s WHERE (SELECT pg_catalog.count(*) FROM gone) > 0",
+							target, wrong, column_list(kept, "t."), target, column_list(shadow->columns, ""), column_list(own, ""),
+							column_list(shadow->columns, "s."), column_list(own, "g."), source, key_condition(shadow, "g")),
+				   SPI_OK_INSERT);
+}
+
+static void
+exchange_rows(const ApplyTable *table, const TableShadow *shadow)
 {
 	const char *target = qualified_name(shadow->target);
 	const char *source = qualified_name(shadow->shadow);
 	const char *insert = psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s AS s", target,
-								  column_list(shadow, ""), column_list(shadow, "s."), source);
+								  column_list(shadow->columns, ""), column_list(shadow->columns, "s."), source);
+	const char *wrong;
+	int64		there;
+	int64		wanted;
 
 	if (shadow->key == NIL)
 	{
-		run(psprintf("DELETE FROM %s", target), SPI_OK_DELETE);
-		run(insert, SPI_OK_INSERT);
+		replace_rows(table, shadow, target, source, insert);
 		return;
 	}
-	run(psprintf("DELETE FROM %s AS t WHERE NOT EXISTS (SELECT FROM %s AS s WHERE %s AND "
-				 "ROW(%s)::record OPERATOR(pg_catalog.*=) ROW(%s)::record)", target, source, key_condition(shadow),
-				 column_list(shadow, "s."), column_list(shadow, "t.")), SPI_OK_DELETE);
+	wrong = psprintf(" AS t WHERE NOT EXISTS (SELECT FROM %s AS s WHERE %s AND ROW(%s)::record OPERATOR(pg_catalog.*=) ROW(%s)::record)",
+					 source, key_condition(shadow, "t"), column_list(shadow->columns, "s."), column_list(shadow->columns, "t."));
+	delete_rows(shadow, target, source, wrong);
+	if (may_suppress(shadow->target) && (there = count_rows(target, wrong)) > 0)
+		raise_suppressed(table, there);
 	/* the target is a part of the shadow now: if it has as many rows, it is the shadow */
-	if (count_rows(target) != count_rows(source))
-		run(psprintf("%s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s)", insert, target, key_condition(shadow)), SPI_OK_INSERT);
+	there = count_rows(target, "");
+	wanted = count_rows(source, "");
+	if (there != wanted)
+		there += run(psprintf("%s WHERE NOT EXISTS (SELECT FROM %s AS t WHERE %s)", insert, target, key_condition(shadow, "t")), SPI_OK_INSERT);
+	if (there != wanted)
+		raise_suppressed(table, wanted - there);
 }
 
 void
@@ -188,7 +289,7 @@ capstan_apply_exchange(ApplyTable *table)
 	/* ends with the owner's settings */
 	(void) set_config_option("work_mem", EXCHANGE_WORK_MEM, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-	exchange_rows(shadow);
+	exchange_rows(table, shadow);
 	capstan_apply_leave_owner(&owner);
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
