@@ -73,6 +73,7 @@ debian_root()
 		[ -n "$mirror" ] || die "no Debian mirror in this machine's apt sources"
 		tmp=$root.tmp.$$
 		trap 'rm -rf --one-file-system "$tmp"' EXIT
+		rm -rf --one-file-system "$tmp"
 		quietly mmdebstrap --variant=minbase --include="$2" \
 			--aptopt='Acquire::Check-Valid-Until "false"' \
 			--dpkgopt='path-exclude=/usr/share/doc/*' \
@@ -148,6 +149,8 @@ mysql_template()
 		[ ! -d "$MYSQL_TEMPLATE" ] || exit 0
 		tmp=$MYSQL_TEMPLATE.tmp.$$
 		trap 'rm -rf "$tmp"' EXIT
+		# of one that was killed and had this process id
+		rm -rf "$tmp"
 		mkdir -p "$tmp"
 		mysql_chown 65534:65534 "$tmp"
 		quietly mysql_initialize "$(mysql_inside "$tmp")/data" || exit 1
@@ -181,7 +184,7 @@ mysql_create()
 # a free one. Without options those of the last start are used again.
 mysql_start()
 {
-	local dir=$1 port=$2 try inside
+	local dir=$1 port=$2 try inside from
 
 	shift 2
 	mysql_prefix
@@ -189,10 +192,13 @@ mysql_start()
 	if [ $# -gt 0 ] || [ ! -e "$dir/options" ]; then
 		printf '%s\n' "$@" >"$dir/options"
 	fi
-	for try in 1 2 3 4 5; do
+	for try in {1..20}; do
 		[ "$port" != 0 ] && echo "$port" >"$dir/port" || free_port >"$dir/port"
+		from=$(stat -c %s "$dir/error.log" 2>/dev/null || echo 0)
 		mysql_launch "$dir" "$inside" && return 0
-		[ "$port" = 0 ] && tail -20 "$dir/error.log" | grep -q 'port: .*already in use\|Address already in use' || break
+		tail -c "+$((from + 1))" "$dir/error.log" | grep -q 'port: .*already in use\|Address already in use' || break
+		# somebody else has it: one that was asked for by number is waited for
+		[ "$port" = 0 ] || sleep 1
 	done
 	tail -30 "$dir/error.log" >&2
 	die "mysqld in $dir did not start"
@@ -226,7 +232,7 @@ mysql_launch()
 			--max-connections=100 --character-set-server=utf8mb4 \
 			"${options[@]}"
 	) &
-	for ((i = 0; i < 1200; i++)); do
+	for ((i = 0; i < 3600; i++)); do
 		sleep 0.05
 		if [ -S "$dir/mysql.sock" ] &&
 			mysql_client "$dir" -e 'DO 1' >/dev/null 2>&1 </dev/null; then
@@ -284,7 +290,9 @@ mysql_stop()
 
 	pid=$(mysql_pid "$1") || return 0
 	kill -TERM "$pid" 2>/dev/null || return 0
-	wait_gone "$pid" 60 || kill -KILL "$pid"
+	wait_gone "$pid" 120 && return 0
+	kill -KILL "$pid"
+	wait_gone "$pid" 60
 }
 
 # As if the machine had lost it.

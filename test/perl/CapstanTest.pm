@@ -31,6 +31,15 @@ our @EXPORT = qw(poll_until run_command tables_equal diag_log);
 
 our $TOP = abs_path(dirname(__FILE__) . '/../..');
 
+# What the environment may say to client programs, to a server that is started, or of the time of day is not meant for these.
+$ENV{TZ} = 'UTC';
+$ENV{LC_ALL} = 'C.UTF-8';
+delete @ENV{ 'MYSQL_PWD', grep { /^PG[A-Z]/ } keys %ENV };
+
+# All that is random in a script begins with this; CAPSTAN_SEED repeats it. It is told at the end of a script that failed.
+our $SEED = $ENV{CAPSTAN_SEED} // int(rand(1e9));
+srand($SEED);
+
 # Names of tests are UTF-8.
 binmode($_, ':utf8')
   for Test::More->builder->output, Test::More->builder->failure_output, Test::More->builder->todo_output;
@@ -139,12 +148,13 @@ sub ctl
 	return $out;
 }
 
-# Call the code until it returns true, at most $timeout seconds (default 60); what it
-# returned, or false.
+# Call the code until it returns true, at most $timeout seconds (default 180); what it
+# returned, or false. The time is for the worst machine: who waits for what comes does not wait longer for it. Wait only for
+# what stays once it is there: what may pass by is to be held up, by a lock or a fault point, until it has been seen.
 sub poll_until(&;$)
 {
 	my ($code, $timeout) = @_;
-	my $end = time() + ($timeout // 60);
+	my $end = time() + ($timeout // 180);
 	my $pause = 0.02;
 
 	while (1)
@@ -219,7 +229,9 @@ sub register
 {
 	my ($instance) = @_;
 
-	_spew($instance->dir . '/owner', "$owner\n");
+	# In one step: an instance whose owner cannot be read has none, and is removed.
+	_spew($instance->dir . '/owner.new', "$owner\n");
+	rename($instance->dir . '/owner.new', $instance->dir . '/owner') or croak $!;
 	push @instances, $instance;
 }
 
@@ -239,6 +251,7 @@ END
 		my $status = $?;
 		my $failed = $status != 0 || !Test::More->builder->is_passing;
 
+		diag("CAPSTAN_SEED=$SEED") if $failed;
 		kill('KILL', $_) for keys %children;
 		waitpid($_, 0) for keys %children;
 		for my $instance (reverse my @all = @instances)

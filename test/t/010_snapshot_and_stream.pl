@@ -79,13 +79,13 @@ is($pg->value("SELECT count(*) FROM capstan.preflight('source', '{$list}') WHERE
   or diag($pg->safe_psql("SELECT * FROM capstan.preflight('source', '{$list}') WHERE status <> 'ok'"));
 $pg->safe_psql("SELECT capstan.create_pipeline('shop', server => 'source', tables => '{$list}')");
 $pg->safe_psql("SELECT capstan.start_pipeline('shop')");
-my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('shop', timeout => '120 s')");
+my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('shop', timeout => '300 s')");
 is($rc, 0, 'snapshot completes under load') or diag($err);
 ok($pg->value("SELECT sum(lock_count) > 5 FROM capstan.table_status"), 'it took several rounds');
 
 $my->sql('UPDATE shop.control SET go = 0');
 $_->wait for @writers;
-$pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '180 s')");
 tables_equal($my, $pg, \@tables, 'after snapshot and stream');
 is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.pipeline_table'), 0, 'no row was a surprise');
 
@@ -93,9 +93,9 @@ $pg->safe_psql("SELECT capstan.stop_pipeline('shop')");
 ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped'), 'stops');
 $my->sql("UPDATE shop.control SET go = 1; CALL shop.churn(7, 500)");
 $pg->safe_psql("SELECT capstan.start_pipeline('shop')");
-$pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('shop', timeout => '180 s')");
 tables_equal($my, $pg, \@tables, 'after a stop');
-is($pg->value("SELECT state FROM capstan.pipeline_status"), 'streaming', 'streams');
+ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'streaming'), 'streams');
 
 $pg->safe_psql("SELECT capstan.stop_pipeline('shop')");
 $pg->safe_psql("SELECT capstan.drop_pipeline('shop')");

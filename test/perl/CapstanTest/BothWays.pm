@@ -163,7 +163,7 @@ sub start_pipeline
 	my ($pg, $name, $tables, %opt) = @_;
 	my $list = join ',', map { my $t = $_; $t =~ s/(["\\])/\\$1/g; $t =~ s/'/''/g; qq("$t") } @$tables;
 	my $server = delete $opt{server} // 'source';
-	my $timeout = delete $opt{timeout} // '60 s';
+	my $timeout = delete $opt{timeout} // '180 s';
 	my $options = join '', map { ", $_ => $opt{$_}" } sort keys %opt;
 
 	$pg->safe_psql("SELECT capstan.create_pipeline('$name', server => '$server', tables => '{$list}'$options)");
@@ -175,7 +175,7 @@ sub start_pipeline
 sub sync_pipeline
 {
 	my ($pg, $name, $timeout) = @_;
-	my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('$name', timeout => '" . ($timeout // '60 s') . "')");
+	my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('$name', timeout => '" . ($timeout // '180 s') . "')");
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is($rc, 0, "$name is up to date") or diag($err);
@@ -195,7 +195,7 @@ sub halted_by
 {
 	my ($pg, $name, $timeout) = @_;
 
-	$pg->poll_query_until("SELECT state FROM capstan.pipeline_status WHERE pipeline = '$name'", 'halted', $timeout // 30)
+	$pg->poll_query_until("SELECT state FROM capstan.pipeline_status WHERE pipeline = '$name'", 'halted', $timeout)
 	  or return;
 	my ($incident) = json_rows($pg, "SELECT row_to_json(i) FROM capstan.incident i JOIN capstan.pipeline p ON p.halted_by = i.id WHERE p.name = '$name'");
 	return $incident;

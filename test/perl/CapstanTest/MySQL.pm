@@ -138,6 +138,7 @@ sub writer
 {
 	my ($self, $code) = @_;
 	my $dir = File::Temp->newdir('capstan-bg.XXXXXX', TMPDIR => 1);
+	my $seed = int(rand(1e9));
 	my $pid = CapstanTest::spawn_code(
 		sub {
 			my ($client, $n) = (undef, 0);
@@ -145,7 +146,7 @@ sub writer
 			local $SIG{PIPE} = 'IGNORE';
 			open(STDOUT, '>', "$dir/out") or die $!;
 			open(STDERR, '>', "$dir/err") or die $!;
-			srand($$);
+			srand($seed);
 			while (1)
 			{
 				unless ($client)
@@ -168,6 +169,81 @@ sub writer
 			close $client if $client;
 		});
 	return CapstanTest::Background->new(pid => $pid, dir => $dir);
+}
+
+# Waits until so many sessions execute a statement like this one (of SQL's LIKE), each for so many seconds already.
+sub wait_executing
+{
+	my ($self, $like, %opt) = @_;
+	my ($sessions, $seconds) = ($opt{sessions} // 1, $opt{seconds} // 0);
+
+	return CapstanTest::poll_until {
+		$self->value("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '$like' AND time >= $seconds AND id <> CONNECTION_ID()") == $sessions;
+	};
+}
+
+# Ends them.
+sub kill_executing
+{
+	my ($self, $like) = @_;
+
+	# one that has ended meanwhile is no error
+	$self->try_sql("KILL $_->[0]") for $self->query("SELECT id FROM information_schema.processlist WHERE info LIKE '$like' AND id <> CONNECTION_ID()");
+}
+
+# Waits until nobody reads the binary log: a reader that went away is noticed by the server only when it sends something.
+sub wait_no_dump
+{
+	my ($self) = @_;
+
+	CapstanTest::poll_until { $self->value(q{SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'}) == 0 }
+	  or croak 'somebody still reads the binary log';
+}
+
+# All binary logs but a new one are gone; what was purged. One that is still being read is not purged, and MySQL does not call that an error.
+sub purge_logs
+{
+	my ($self) = @_;
+
+	$self->sql('FLUSH BINARY LOGS');
+	my $last = ($self->query('SHOW BINARY LOGS'))[-1][0];
+	CapstanTest::poll_until {
+		$self->sql("PURGE BINARY LOGS TO '$last'");
+		($self->query('SHOW BINARY LOGS'))[0][0] eq $last;
+	} or croak 'the binary logs are not purged';
+	return $self->value('SELECT @@GLOBAL.gtid_purged');
+}
+
+# What this machine alone adds to whatever is done on the server: ->worst_ms is the longest time, until then, that a session was kept from
+# a statement on a table of its own; it ends the measurement. A bound on time is to be as much longer, or it fails when a virtual
+# machine stands still for a second. write => 0: it only reads, and so is not held up by a lock on everything.
+sub stall_meter
+{
+	my ($self, %opt) = @_;
+	my $n = $self->{meters}++;
+	my $statement = $opt{write} // 1 ? 'UPDATE beat SET n = n + 1' : 'SELECT n INTO m FROM beat';
+
+	$self->sql(<<"SQL");
+SET sql_log_bin = 0;
+CREATE DATABASE stall_meter_$n; USE stall_meter_$n;
+CREATE TABLE beat (n INT); INSERT INTO beat VALUES (0);
+CREATE TABLE stop (n INT);
+DELIMITER //
+CREATE PROCEDURE run()
+BEGIN
+	DECLARE m, worst INT DEFAULT 0;
+	DECLARE began DATETIME(6);
+	SET sql_log_bin = 0;
+	WHILE NOT EXISTS (SELECT 1 FROM stop) DO
+		SET began = SYSDATE(6);
+		DO SLEEP(0.005);
+		$statement;
+		SET worst = GREATEST(worst, TIMESTAMPDIFF(MICROSECOND, began, SYSDATE(6)));
+	END WHILE;
+	SELECT worst / 1000;
+END //
+SQL
+	return bless { my => $self, schema => "stall_meter_$n", session => $self->background("CALL stall_meter_$n.run()") }, 'CapstanTest::StallMeter';
 }
 
 sub stop
@@ -207,6 +283,22 @@ sub destroy
 	my ($self) = @_;
 	CapstanTest::forget($self);
 	CapstanTest::ctl('mysql_destroy', $self->{dir});
+}
+
+package CapstanTest::StallMeter;
+
+use strict;
+use warnings;
+
+sub worst_ms
+{
+	my ($self) = @_;
+
+	$self->{my}->sql("SET sql_log_bin = 0; INSERT INTO $self->{schema}.stop VALUES (1)");
+	$self->{session}->wait == 0 or die $self->{session}->errors;
+	my ($worst) = $self->{session}->output =~ /([\d.]+)/;
+	Test::More::note("the machine stood still for $worst ms at most");
+	return $worst;
 }
 
 1;

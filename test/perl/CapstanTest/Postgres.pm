@@ -112,7 +112,7 @@ sub value
 	return $row ? $row->[0] : undef;
 }
 
-# poll_query_until($sql, $expected = 't', $timeout = 60): true once the query gives it.
+# poll_query_until($sql, $expected = 't', $timeout = 180): true once the query gives it.
 # A server that does not answer counts as "not yet".
 sub poll_query_until
 {
@@ -194,6 +194,16 @@ sub kill9_postmaster
 {
 	my ($self) = @_;
 	CapstanTest::ctl('pg_kill', $self->{dir});
+}
+
+# After a process was killed: waits until the server has begun anew. A connection in between would be lost with all others. $from is where
+# the log ended before the kill.
+sub wait_restarted
+{
+	my ($self, $from) = @_;
+
+	CapstanTest::poll_until { $self->log_contains(qr/database system is ready to accept connections/, $from) }
+	  or croak 'the server does not begin anew';
 }
 
 sub stop
