@@ -430,7 +430,7 @@ sub check
 	my ($my, $pg) = @$self{qw(my pg)};
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('crash', timeout => '120 s'); SELECT capstan.wait_for_source('crash', timeout => '120 s')});
+	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('crash', timeout => '180 s'); SELECT capstan.wait_for_source('crash', timeout => '180 s')});
 	is($rc, 0, "$name: everything arrives") or diag($err);
 	is($pg->value('SELECT applied::text FROM capstan.pipeline_progress'), _canonical($pg, $my->gtid_executed),
 		"$name: position equals gtid_executed");

@@ -16,6 +16,7 @@ use utf8;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use File::Basename qw(dirname);
+use List::Util qw(min);
 use Test::More;
 use Time::HiRes qw(sleep time);
 use CapstanTest;
@@ -33,7 +34,7 @@ $pg->create_server('source', $my);
 sub state_is
 {
 	my ($state, $name) = @_;
-	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', $state, 30), $name);
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', $state), $name);
 }
 
 # SQLSTATE, the rest of the error text, and how long it took.
@@ -58,7 +59,7 @@ is($pg->value('SELECT count(*) FROM capstan.pipeline'), 0, 'rolled back: no pipe
 is($pg->value(q{SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'}), 0, 'nor its schema');
 is(scalar($pg->worker_pids(qr/capstan pipeline/)), 0, 'nor a worker');
 $pg->safe_psql(q{BEGIN; SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.*}'); SELECT capstan.start_pipeline('p'); COMMIT});
-$pg->safe_psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '60 s')});
+$pg->safe_psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '180 s')});
 is($pg->value('SELECT count(*) FROM shop.t'), 1, 'create and start in one transaction: it runs from COMMIT on');
 state_is('streaming', 'state: streaming');
 is($pg->safe_psql(q{SELECT state, rows_copied, rows_missing, rows_existing, lock_count > 0, lock_hold_worst > '0' FROM capstan.table_status}),
@@ -67,19 +68,21 @@ my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.start_pipeline('p')});
 like($err, qr/NOTICE:  pipeline "p" is running already/, 'starting it again is said to be nothing');
 
 # Waits.
-my $unread = 0;
-my $start = time();
+my ($unread, @took) = (0);
 for (1 .. 30)
 {
 	my $count = insert();
-	my ($read) = $pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '10 s'); SELECT count(*) FROM shop.t}) =~ /(\d+)\z/;
+	my $start = time();
+	my ($read) = $pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s'); SELECT count(*) FROM shop.t}) =~ /(\d+)\z/;
+	push @took, time() - $start;
 	$unread++ if $read != $count;
 }
 is($unread, 0, '30 times, what was written before wait_for_source could be read after it');
-cmp_ok(time() - $start, '<', 30, '... promptly');
+# Of what would take a second each time, the fastest would, too; a machine that stands still now and then does so for some of them.
+cmp_ok(min(@took), '<', 0.8, '... promptly');
 insert();
 my $executed = $my->gtid_executed;
-$pg->safe_psql("SELECT capstan.wait_for_gtid('p', '$executed', timeout => '10 s')");
+$pg->safe_psql("SELECT capstan.wait_for_gtid('p', '$executed', timeout => '180 s')");
 is($pg->value('SELECT count(*) FROM shop.t'), 32, 'wait_for_gtid likewise');
 is($pg->value("SELECT applied OPERATOR(capstan.=) '$executed' FROM capstan.pipeline_status"), 't', 'the position is that of the source');
 my ($uuid, $last) = $executed =~ /^([0-9a-f-]+):1-(\d+)$/;
@@ -87,11 +90,12 @@ my ($future, $further) = ($last + 1, $last + 5);
 my ($state, $text, $took) = failure("SELECT capstan.wait_for_gtid('p', '$uuid:$future-$further', timeout => '1.5 s')");
 is($state, 'CA020', 'a wait for what does not come ends with its timeout');
 like($text, qr/DETAIL:  5 source transactions are not applied yet; the pipeline is in state "streaming"/, '... and says what is missing');
-ok($took > 1.4 && $took < 6, '... in time') or diag($took);
+ok($took > 1.4 && $took < 60, '... in time') or diag($took);
 ($state, $text, $took) = failure("SET statement_timeout = '300ms'; SELECT capstan.wait_for_gtid('p', '$uuid:$future', timeout => '1 hour')");
 is($state, '57014', 'a wait can be cancelled');
-cmp_ok($took, '<', 5, '... at once');
-my $waiter = $pg->background("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM shop.t; SELECT capstan.wait_for_gtid('p', '$uuid:$future', timeout => '20 s'); COMMIT");
+cmp_ok($took, '<', 60, '... at once');
+my $waiter = $pg->background("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM shop.t; SELECT capstan.wait_for_gtid('p', '$uuid:$future', timeout => '180 s'); COMMIT");
+$pg->poll_query_until(q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%wait_for_gtid(%' AND state = 'active' AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()}, 1);
 sleep(1);
 ok($waiter->running, 'a wait under REPEATABLE READ waits');
 insert();
@@ -99,7 +103,7 @@ is($waiter->wait, 0, '... and ends though its transaction sees nothing of it') o
 
 # Lag: small while there is nothing to do, growing while it does not run.
 sleep(3);
-cmp_ok($pg->value(q{SELECT extract(epoch FROM lag) FROM capstan.pipeline_status}), '<', 2, 'an idle pipeline does not lag');
+ok($pg->poll_query_until(q{SELECT lag < '2 s' FROM capstan.pipeline_status}), 'an idle pipeline does not lag');
 
 # Stop, and go on.
 $pg->safe_psql(q{BEGIN; SELECT capstan.stop_pipeline('p'); ROLLBACK});
@@ -107,17 +111,17 @@ sleep(0.5);
 state_is('streaming', 'a stop that is rolled back stops nothing');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
 state_is('stopped', 'state: stopped');
-ok(CapstanTest::poll_until(sub { !$pg->worker_pids(qr/capstan pipeline/) }, 20), 'no worker is left');
+ok(CapstanTest::poll_until(sub { !$pg->worker_pids(qr/capstan pipeline/) }), 'no worker is left');
 insert();
 ($state, $text, $took) = failure(q{SELECT capstan.wait_for_source('p', timeout => '1 hour')});
 is($state, 'CA019', 'waiting for a stopped pipeline is an error');
-cmp_ok($took, '<', 5, '... at once');
+cmp_ok($took, '<', 60, '... at once');
 sleep(2);
 cmp_ok($pg->value(q{SELECT extract(epoch FROM lag) FROM capstan.pipeline_status}), '>', 1.9, 'a stopped pipeline lags more and more');
 $pg->restart;
 state_is('stopped', 'a stopped pipeline stays stopped over a restart');
 $pg->safe_psql(q{SELECT capstan.start_pipeline('p'); });
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 tables_equal($my, $pg, ['shop.*'], 'started again, it has caught up');
 $pg->restart;
 state_is('streaming', 'a running pipeline runs after a restart');
@@ -125,19 +129,20 @@ state_is('streaming', 'a running pipeline runs after a restart');
 # The source goes away and comes back.
 $my->stop;
 state_is('retrying', 'state: retrying, while the source is away');
-is($pg->value(q{SELECT restart_at IS NOT NULL AND last_error IS NOT NULL AND last_error_at > now() - interval '1 minute' FROM capstan.pipeline_status}), 't', '... with the error, and when it is tried again');
-($state) = failure(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+# In one look: between two it may have begun to try again.
+ok($pg->poll_query_until(q{SELECT state = 'retrying' AND restart_at IS NOT NULL AND last_error IS NOT NULL AND last_error_at > now() - interval '1 minute' FROM capstan.pipeline_status}), '... with the error, and when it is tried again');
+($state) = failure(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 is($state, '08001', 'wait_for_source says that it cannot be asked');
 $my->start_again;
 state_is('streaming', 'streaming again by itself');
 insert();
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
-is($pg->value(q{SELECT count(*) FROM capstan.incident_status WHERE severity = 'retry' AND resolved_at IS NULL}), 0, 'its incidents are resolved');
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
+ok($pg->poll_query_until(q{SELECT count(*) FROM capstan.incident_status WHERE severity = 'retry' AND resolved_at IS NULL}, 0), 'its incidents are resolved');
 
 # Halted by a definite failure, and started again when it is mended.
 $pg->safe_psql(q{ALTER TABLE shop.t ADD CONSTRAINT no_secret CHECK (v <> 'secret')});
 $my->sql(q{INSERT INTO shop.t (v) VALUES ('secret')});
-($state, $text) = failure(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+($state, $text) = failure(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 is($state, 'CA019', 'who waits hears that it is halted') or diag($text);
 like($text, qr/pipeline "p" is halted: .*no_secret/s, '... and by which constraint');
 unlike($text, qr/'secret'|\bsecret\b/, '... but not the value');
@@ -147,7 +152,7 @@ sleep(2);
 is($pg->value(q{SELECT sum(occurrences) FROM capstan.incident_status WHERE severity = 'halt'}), 1, 'it is not tried again by itself');
 ok(!$pg->log_contains(qr/\bsecret\b/), 'the value is not in the log');
 $pg->safe_psql(q{ALTER TABLE shop.t DROP CONSTRAINT no_secret; SELECT capstan.start_pipeline('p')});
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 tables_equal($my, $pg, ['shop.*'], 'mended and started, it goes on');
 is($pg->safe_psql(q{SELECT resolved_by, resolution FROM capstan.incident_status WHERE severity = 'halt'}), 'postgres|start_pipeline', 'the incident is resolved');
 
@@ -167,16 +172,16 @@ is($state, 'CA019', 'it cannot be started');
 like($text, qr/adopt_pipeline\('p'\)/, '... before it is adopted');
 insert();
 $pg->restart;
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 is(scalar($pg->worker_pids(qr/capstan pipeline/)), 1, 'after a restart only the original runs');
 $pg->safe_psql(q{SELECT capstan.adopt_pipeline('p')}, @copy);
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')}, @copy);
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')}, @copy);
 is($pg->value('SELECT count(*) FROM shop.t', @copy), $my->value('SELECT COUNT(*) FROM shop.t'), 'adopted, it goes on from what it holds');
 is($pg->value('SELECT rows_existing + rows_missing FROM capstan.table_status', @copy), 0, '... nothing twice');
 insert();
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')}, @copy);
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
-is($pg->value('SELECT state FROM capstan.pipeline_status'), 'streaming', 'and the original runs beside it');
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')}, @copy);
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
+state_is('streaming', 'and the original runs beside it');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')}, @copy);
 $pg->safe_psql(q{SELECT capstan.drop_pipeline('p')}, @copy);
 is($pg->value('SELECT count(*) FROM capstan.pipeline_status', @copy), 0, 'stop and drop one after the other: drop waits for the worker');
@@ -186,7 +191,7 @@ is($pg->value('SELECT count(*) FROM capstan.pipeline_status', @copy), 0, 'stop a
 is($state, 'CA019', 'a running pipeline is not dropped');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
 $pg->safe_psql(q{BEGIN; SELECT capstan.drop_pipeline('p'); ROLLBACK; SELECT capstan.start_pipeline('p')});
-$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 state_is('streaming', 'a drop that is rolled back does not matter');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
 $pg->safe_psql(q{SELECT capstan.drop_pipeline('p')});

@@ -32,7 +32,7 @@ for my $phase ('snapshot', 'stream')
 {
 	if ($phase eq 'stream')
 	{
-		my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('crash', timeout => '120 s')});
+		my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('crash', timeout => '180 s')});
 		is($rc, 0, 'the snapshot is completed') or diag($err);
 	}
 	my ($struck, $copies) = (0, 1);

@@ -33,24 +33,15 @@ sub create
 {
 	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.t,shop.idle}', truncate_target => true);
 		SELECT capstan.start_pipeline('p')});
-	$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '60 s'); SELECT capstan.wait_for_snapshot('p')});
+	$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s'); SELECT capstan.wait_for_snapshot('p')});
 }
 
 sub state_is
 {
-	my ($state, $name, $timeout) = @_;
+	my ($state, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', $state, $timeout // 30), $name)
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', $state), $name)
 	  or diag($pg->safe_psql('SELECT class, message, detail FROM capstan.incident ORDER BY id DESC LIMIT 3'));
-}
-
-# All binary logs but a new one are gone.
-sub purge
-{
-	$my->sql('FLUSH BINARY LOGS');
-	my ($last) = ($my->query('SHOW BINARY LOGS'))[-1]->[0];
-	$my->sql("PURGE BINARY LOGS TO '$last'");
-	return $my->value('SELECT @@GLOBAL.gtid_purged');
 }
 
 sub arrives
@@ -59,7 +50,7 @@ sub arrives
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$where //= $pg;
 	$my->sql("INSERT INTO shop.t (v) VALUES ('$name')");
-	my ($rc, $out, $err) = $where->psql(q{SELECT capstan.wait_for_source('p', timeout => '30 s')});
+	my ($rc, $out, $err) = $where->psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 	is($rc, 0, "$name: goes on") or diag($err);
 	tables_equal($my, $where, ['shop.t'], $name);
 }
@@ -96,9 +87,9 @@ for my $mode ('fast', 'immediate')
 {
 	$my->sql('INSERT INTO shop.elsewhere VALUES ()') for 1 .. 20;
 	my $executed = $my->gtid_executed;
-	ok($pg->poll_query_until("SELECT applied OPERATOR(capstan.@>) '$executed'::capstan.gtid_set FROM capstan.pipeline_progress", 't', 10),
+	ok($pg->poll_query_until("SELECT applied OPERATOR(capstan.@>) '$executed'::capstan.gtid_set FROM capstan.pipeline_progress", 't'),
 		'transactions without rows of ours move the position in the catalog');
-	my $purged = purge();
+	my $purged = $my->purge_logs;
 	isnt($purged, '', "binary logs are purged: $purged");
 	$pg->restart($mode);
 	state_is('streaming', "after a restart ($mode) it streams on");
@@ -121,7 +112,7 @@ arrives('after another connect from there');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
 state_is('stopped', 'stopped');
 $my->sql(q{INSERT INTO shop.t (v) VALUES ('never to be seen in the log')});
-purge();
+$my->purge_logs;
 $pg->safe_psql(q{SELECT capstan.start_pipeline('p')});
 my $text = halts('gtids_purged', qr/restart_snapshot/, 'transactions that are needed were purged');
 like($text, qr/[0-9a-f]{8}-.*:\d+/, 'it says which');
@@ -133,7 +124,7 @@ arrives('after a new copy');
 
 $my->sql('RESET BINARY LOGS AND GTIDS');
 $my->sql(q{INSERT INTO shop.t (v) VALUES ('after the reset')});
-state_is('halted', 'a source that was reset: halts', 60);
+state_is('halted', 'a source that was reset: halts');
 is($pg->value(q{SELECT class FROM capstan.incident WHERE severity = 'halt' ORDER BY id DESC LIMIT 1}), 'position_ahead_of_source', 'with its class');
 drop();
 create();
@@ -149,7 +140,11 @@ halts('source_diverged', qr/restart_snapshot/, 'a source that has used its GTIDs
 drop();
 create();
 arrives('after a third copy');
+# The worker stands still meanwhile, or it could come back before there are as many.
+my ($worker) = $pg->worker_pids(qr/capstan pipeline/);
+kill('STOP', $worker);
 $my->sql('RESET BINARY LOGS AND GTIDS; ' . q{INSERT INTO shop.t (v) VALUES ('and again'); } x 300);
+kill('CONT', $worker);
 state_is('halted', 'the same under a running pipeline: halts');
 is($pg->value(q{SELECT class FROM capstan.incident WHERE severity = 'halt' ORDER BY id DESC LIMIT 1}), 'source_diverged', 'with its class');
 drop();
@@ -166,13 +161,14 @@ $my->sql(q{CREATE TABLE shop.big (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT);
 $pg->safe_psql(q{ALTER SYSTEM SET capstan.range_time = '20s'});
 $pg->reload;
 $pg->safe_psql(q{SELECT capstan.create_pipeline('q', server => 'source', tables => '{shop.big,shop.large}')});
-my $locker = $pg->background('BEGIN; LOCK TABLE shop.big IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT');
+my $locker = $pg->background('BEGIN; LOCK TABLE shop.big IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)');
 $pg->poll_query_until(q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'shop.big'::regclass AND mode = 'AccessExclusiveLock' AND granted});
 $pg->safe_psql(q{SELECT capstan.start_pipeline('q')});
 ok($pg->poll_query_until(q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'shop.big'::regclass AND NOT granted}), 'a round is being copied');
 $my->sql(q{SET GLOBAL gtid_purged = '+11111111-2222-3333-4444-555555555555:1-5'});
+$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()});
 $locker->wait;
-ok($pg->poll_query_until(q{SELECT state FROM capstan.pipeline_status WHERE pipeline = 'q'}, 'halted', 40),
+ok($pg->poll_query_until(q{SELECT state FROM capstan.pipeline_status WHERE pipeline = 'q'}, 'halted'),
 	'a snapshot does not wait for what is in no binary log')
   or diag($pg->safe_psql(q{SELECT * FROM capstan.pipeline_status WHERE pipeline = 'q'}));
 is($pg->value(q{SELECT class FROM capstan.incident WHERE pipeline = 'q' AND severity = 'halt'}), 'gtids_purged', 'with its class');
@@ -220,7 +216,7 @@ ok(poll_until(
 			my $n = 0;
 			$n += eval { $_->value(q{SELECT count(*) FROM capstan.incident WHERE class = 'server_id_taken'}) } // 0 for $pg, $standby;
 			return $n > 0;
-		}, 30), 'two copies of a pipeline are told that they are two');
+		}), 'two copies of a pipeline are told that they are two');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
 arrives('after one of them was stopped', $standby);
 $standby->safe_psql(q{SELECT capstan.stop_pipeline('p')});

@@ -63,7 +63,7 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 
 	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.t,shop.u}', truncate_target => true);
 		SELECT capstan.start_pipeline('p')});
-	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '90 s')});
+	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '180 s')});
 	is($rc, 0, "$right: the snapshot completes") or diag($err);
 	my ($locks, $tries, $hold) = split /\|/, $pg->safe_psql(q{SELECT sum(lock_count), sum(lock_tries), max(date_part('epoch', lock_hold_worst)) FROM capstan.table_status});
 	cmp_ok($locks, '>', 5, "$right: in many rounds ($locks locks, $tries tries)");
@@ -72,7 +72,7 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 	$my->sql('UPDATE shop.control SET go = 0');
 	$_->stop for @others[ 2, 3 ];
 	$_->wait for @others[ 0, 1 ];
-	$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '60 s')});
+	$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 	tables_equal($my, $pg, ['shop.t', 'shop.u'], $right) if $rc == 0;
 	$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
 	$pg->safe_psql(q{SELECT capstan.drop_pipeline('p')});

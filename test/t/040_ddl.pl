@@ -52,7 +52,7 @@ sub start_pipeline
 
 	$pg->safe_psql("SELECT capstan.create_pipeline('p', server => 'source', tables => '{$tables}', truncate_target => true)");
 	$pg->safe_psql("SELECT capstan.start_pipeline('p')");
-	$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '30 s')");
+	$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 }
 
 sub drop_pipeline
@@ -94,7 +94,7 @@ for my $sql (
 	$number++;
 	my ($rc, $out, $err) = $my->try_sql(bytes("$sql; SET SESSION binlog_format = ROW; INSERT INTO d.t (id, v) VALUES ($number, 'after')"), bytes => 1);
 	is($rc, 0, "source takes: $sql") or diag($err);
-	my ($prc, $pout, $perr) = $pg->psql("SELECT capstan.wait_for_source('p', timeout => '20 s')");
+	my ($prc, $pout, $perr) = $pg->psql("SELECT capstan.wait_for_source('p', timeout => '180 s')");
 	is($prc, 0, "passes: $sql") or diag($perr);
 }
 tables_equal($my, $pg, ['d.t'], 'rows between harmless statements');
@@ -104,7 +104,7 @@ drop_pipeline();
 # A new table that a pattern means is spoken of.
 start_pipeline('d.*');
 $my->sql("CREATE TABLE d.fresh (id INT PRIMARY KEY)");
-$pg->safe_psql("SELECT capstan.wait_for_source('p', timeout => '20 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('p', timeout => '180 s')");
 is($pg->value("SELECT source_table FROM capstan.incident WHERE class = 'table_not_captured'"), 'd.fresh',
 	'a new table that fits a pattern is warned of');
 $my->sql("DROP TABLE d.fresh");
@@ -132,7 +132,7 @@ for my $case (
 	$my->sql("UPDATE d.t SET v = 'last' WHERE id = 2");
 	my ($rc, $out, $err) = $my->try_sql(bytes($sql), bytes => 1);
 	is($rc, 0, "source takes: $sql") or diag($err);
-	ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'halted', 20), "halts: $sql");
+	ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'halted'), "halts: $sql");
 	my ($row) = $pg->query("SELECT i.class, i.gtid, i.source_statement, i.hint FROM capstan.incident i JOIN capstan.pipeline p ON p.halted_by = i.id");
 	is($row->[0], $class, "class $class");
 	like($row->[1] // '', qr/^[0-9a-f-]{36}:\d+$/, 'the GTID is there');
@@ -145,7 +145,7 @@ for my $case (
 	}
 	isnt($row->[3], undef, 'a hint is there');
 	is($pg->value("SELECT v FROM d.t WHERE id = 2"), 'last', 'what was before it is applied');
-	my ($prc, $pout, $perr) = $pg->psql("SELECT capstan.wait_for_source('p', timeout => '20 s')");
+	my ($prc, $pout, $perr) = $pg->psql("SELECT capstan.wait_for_source('p', timeout => '180 s')");
 	like($perr, qr/halted/, 'waiting for a halted pipeline is an error at once');
 	drop_pipeline();
 	$my->sql($undo) if $undo;

@@ -38,7 +38,7 @@ SQL
 $pg->create_server('source', $my);
 $pg->safe_psql("SELECT capstan.create_pipeline('n', server => 'source', tables => '{n.*}', snapshot => 'never')");
 $pg->safe_psql("SELECT capstan.start_pipeline('n')");
-$pg->safe_psql("SELECT capstan.wait_for_source('n', timeout => '30 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('n', timeout => '180 s')");
 is($pg->value("SELECT state FROM capstan.pipeline_status"), 'streaming', 'streams at once');
 
 $my->sql(<<'SQL');
@@ -51,7 +51,7 @@ UPDATE bad SET v = 'B' WHERE id = 2;
 INSERT INTO bad VALUES (4, 'D');
 DELETE FROM bad WHERE id = 3;
 SQL
-$pg->safe_psql("SELECT capstan.wait_for_source('n', timeout => '30 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('n', timeout => '180 s')");
 tables_equal($my, $pg, ['n.good', 'n.bad'], 'after changes');
 $pg->safe_psql("SELECT pg_sleep(1.5)");
 is($pg->safe_psql("SELECT source_table, rows_inserted, rows_updated, rows_deleted, rows_missing, rows_existing, lock_count FROM capstan.table_status ORDER BY 1"),

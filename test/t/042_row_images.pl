@@ -95,10 +95,10 @@ $pg->safe_psql("SELECT capstan.create_pipeline('r', server => 'source', tables =
 my @images = qw(FULL MINIMAL NOBLOB);
 my @writers = map { $my->background("SET SESSION binlog_row_image = $_; CALL r.churn(1500)") } @images;
 $pg->safe_psql("SELECT capstan.start_pipeline('r')");
-my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('r', timeout => '120 s')");
+my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('r', timeout => '180 s')");
 is($rc, 0, 'snapshot under changes with all images') or diag($err);
 $_->wait for @writers;
-$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '180 s')");
 tables_equal($my, $pg, ['r.*'], 'after the snapshot');
 
 my $base = 100;
@@ -112,24 +112,24 @@ for my $image (@images, 'MINIMAL', 'metadata', @images)
 	$my->sql("USE r; SET SESSION binlog_row_image = $image; CALL every_change($base)");
 	$base += 100;
 }
-($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('r', timeout => '60 s')");
+($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('r', timeout => '180 s')");
 is($rc, 0, 'every change is applied') or diag($err);
 tables_equal($my, $pg, ['r.*'], 'after every change under every image');
 is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.pipeline_table'), 0, 'no row was a surprise');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'no halt');
 
 $my->sql('SET GLOBAL binlog_row_metadata = FULL; SET binlog_row_image = MINIMAL; INSERT INTO r.face (id) VALUES (2)');
-$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '180 s')");
 tables_equal($my, $pg, ['r.face'], 'a default that the schema does not tell');
 
 # A document of which only a difference is logged.
 $my->sql("USE r; SET SESSION binlog_row_value_options = 'PARTIAL_JSON'; UPDATE wide SET r = '{\"name\": \"a\", \"list\": [1, 2, 3, 4, 5, 6, 7, 8, 9]}' WHERE id = 1;
 	UPDATE wide SET r = JSON_SET(r, '\$.name', 'b', '\$.list[1]', 22) WHERE id = 1");
-$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '180 s')");
 tables_equal($my, $pg, ['r.wide'], 'differences are applied to the document of a full image');
 $my->sql("USE r; SET SESSION binlog_row_value_options = 'PARTIAL_JSON', SESSION binlog_row_image = MINIMAL; UPDATE wide SET i = 77 WHERE id = 1;
 	UPDATE wide SET r = JSON_SET(r, '\$.name', 'c') WHERE id = 1");
-$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '180 s')");
 tables_equal($my, $pg, ['r.wide'], 'and to the document of the target, where the image has none');
 
 # Defaults that could not be asked for, since there was no row to ask for them, and that the schema does not tell.
@@ -137,17 +137,17 @@ for my $column (qw(ts c f))
 {
 	my @others = grep { $_ ne $column } qw(ts c f);
 	$my->sql("USE r; SET binlog_row_image = MINIMAL, time_zone = '+05:00'; INSERT INTO empty_first (id, @{[ join ', ', @others ]}) SELECT 1, @{[ join ', ', map { $_ eq 'f' ? 5 : $_ eq 'c' ? q('x') : q('2024-01-01') } @others ]}");
-	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'halted', 20), "an unknown default of $column halts");
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'halted'), "an unknown default of $column halts");
 	is($pg->safe_psql('SELECT class, detail FROM capstan.incident_status ORDER BY id DESC LIMIT 1') =~ /^partial_row_image\|Column $column: .*default is not known/, 1, '... and says so');
 	is($pg->value('SELECT count(*) FROM r.empty_first'), 0, '... with nothing put');
 	$pg->safe_psql("SELECT capstan.stop_pipeline('r')");
 	$pg->safe_psql("SELECT capstan.drop_pipeline('r')");
 	$my->sql('DELETE FROM r.empty_first');
 	$pg->safe_psql("SELECT capstan.create_pipeline('r', server => 'source', tables => '{r.empty_first}'); SELECT capstan.start_pipeline('r')");
-	$pg->safe_psql("SELECT capstan.wait_for_snapshot('r', timeout => '20 s')");
+	$pg->safe_psql("SELECT capstan.wait_for_snapshot('r', timeout => '180 s')");
 }
 $my->sql("USE r; SET binlog_row_image = MINIMAL; INSERT INTO empty_first (id, ts, c, f) VALUES (5, NOW(), 'y', 1)");
-$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('r', timeout => '180 s')");
 tables_equal($my, $pg, ['r.empty_first'], 'others are known');
 
 done_testing();

@@ -43,9 +43,9 @@ INSERT INTO capstan.copied_range (table_id, generation, seq, low, high, round, w
 SQL
 $my->sql("UPDATE m.t SET v = 'new' WHERE id IN (50, 250, 600); DELETE FROM m.t WHERE id IN (60, 260); INSERT INTO m.t VALUES (0, 'low'), (700, 'high')");
 $pg->safe_psql("SELECT capstan.start_pipeline('m')");
-my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('m', timeout => '30 s')");
+my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('m', timeout => '180 s')");
 is($rc, 0, 'the snapshot completes') or diag($err);
-$pg->psql("SELECT capstan.wait_for_source('m', timeout => '30 s')");
+$pg->psql("SELECT capstan.wait_for_source('m', timeout => '180 s')");
 tables_equal($my, $pg, ['m.t'], 'after the last range');
 is($pg->safe_psql('SELECT count(*), bool_and(low IS NULL AND high IS NULL) FROM capstan.copied_range'), '1|t', 'the ranges have become one');
 is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.pipeline_table'), 0, 'no row was a surprise');

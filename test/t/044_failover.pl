@@ -56,13 +56,13 @@ $pg->safe_psql(sprintf("CREATE SERVER replica FOREIGN DATA WRAPPER capstan OPTIO
 $pg->safe_psql("SELECT capstan.start_pipeline('both')");
 $pg->safe_psql("SELECT capstan.start_pipeline('ro')", database => 'other');
 $primary->sql("UPDATE f.t SET v = 'x' WHERE id % 10 = 0; DELETE FROM f.n WHERE v % 7 = 0; INSERT INTO f.n VALUES ('new', -1)");
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('both', timeout => '60 s')");
-$pg->safe_psql("SELECT capstan.wait_for_source('both', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('both', timeout => '180 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('both', timeout => '180 s')");
 tables_equal($primary, $pg, ['f.*'], 'from the primary');
 
 is(level(), 0, 'the replica has followed');
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('ro', timeout => '60 s')", database => 'other');
-$pg->safe_psql("SELECT capstan.wait_for_source('ro', timeout => '60 s')", database => 'other');
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('ro', timeout => '180 s')", database => 'other');
+$pg->safe_psql("SELECT capstan.wait_for_source('ro', timeout => '180 s')", database => 'other');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'", database => 'other'), 0, 'no halt on a read-only replica');
 is($replica->sql(sprintf("SELECT GTID_SUBTRACT(\@\@GLOBAL.gtid_executed, '%s')", join '', map { s/\\n|\s//gr } $primary->sql('SELECT @@GLOBAL.gtid_executed'))),
 	'', 'copying from the replica made no transaction there');
@@ -72,7 +72,7 @@ is($pg->value("SELECT count(*) || ' ' || sum(('x' || left(md5(id || v), 8))::bit
 $primary->stop;
 $replica->sql("STOP REPLICA; SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF;
 	INSERT INTO f.t (v) VALUES ('after'); UPDATE f.n SET v = v + 1 WHERE k = 'new'; DELETE FROM f.t WHERE id = 5");
-my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('both', timeout => '60 s')");
+my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('both', timeout => '180 s')");
 is($rc, 0, 'goes on from the other server') or diag($err);
 tables_equal($replica, $pg, ['f.*'], 'after the fail-over');
 is($pg->value('SELECT source_uuid FROM capstan.pipeline_status'), $replica->sql('SELECT @@GLOBAL.server_uuid'), 'and says so');

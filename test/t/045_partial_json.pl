@@ -168,7 +168,7 @@ my @writers = map {
 	$my->background("USE p; SET binlog_row_image = $image; SET \@t = '$table', \@rows = 600; CALL churn(250, $names, @{[ $image eq 'FULL' ? 1 : 0 ]})")
 } [ 'docs', 'MINIMAL', 0 ], [ 'docs', 'NOBLOB', 0 ], [ 'docs', 'FULL', 0 ], [ 'named', 'MINIMAL', 1 ], [ 'named', 'FULL', 1 ];
 $pg->safe_psql("SELECT capstan.start_pipeline('p')");
-my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('p', timeout => '60 s')");
+my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 is($rc, 0, 'snapshot under changes') or diag($err);
 is($_->wait, 0, 'writer') or diag($_->errors) for @writers;
 sync_pipeline($pg, 'p');

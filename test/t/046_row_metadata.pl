@@ -119,7 +119,7 @@ for my $metadata (qw(MINIMAL FULL))
 		start_pipeline($pg, $table, ["a.$table"], timeout => '');
 		push @tables, [ $table, $case ];
 	}
-	$pg->safe_psql(join ';', map { "SELECT capstan.wait_for_snapshot('$_->[0]', timeout => '60 s')" } @tables);
+	$pg->safe_psql(join ';', map { "SELECT capstan.wait_for_snapshot('$_->[0]', timeout => '180 s')" } @tables);
 	is(rows($_->[0]), $_->[1][5], "$metadata, $_->[1][0]: copied") for @tables;
 	$pg->safe_psql(join ';', map { "SELECT capstan.stop_pipeline('$_->[0]')" } @tables);
 	for (@tables)

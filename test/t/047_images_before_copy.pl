@@ -43,7 +43,7 @@ sub sleepers { return scalar(my @rows = $my->query("SELECT id FROM information_s
 sub hold
 {
 	my $holder = $my->background("USE q; START TRANSACTION; INSERT INTO named (id) VALUES ('held'); INSERT INTO ordered (id) VALUES (9999); DO SLEEP(60)");
-	ok(CapstanTest::poll_until(sub { sleepers() == 1 }, 20), 'a transaction keeps the tables from being locked');
+	ok(CapstanTest::poll_until(sub { sleepers() == 1 }), 'a transaction keeps the tables from being locked');
 	return $holder;
 }
 
@@ -56,7 +56,7 @@ sub release
 
 my $holder = hold();
 start_pipeline($pg, 'q', [ 'q.named', 'q.ordered' ], timeout => '');
-ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'snapshot', 20), 'streaming, nothing copied');
+ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'snapshot'), 'streaming, nothing copied');
 for my $table (qw(named ordered))
 {
 	my $key = $table eq 'named' ? "CONCAT('n', %d)" : '%d';
@@ -80,7 +80,7 @@ is($pg->safe_psql("SELECT id, j - 'pad', n, t FROM q.named ORDER BY id"),
 is($pg->value('SELECT count(*) FROM q.ordered'), 0, 'ordered keys: all is left to the copy');
 is($pg->value("SELECT bool_and(state IN ('pending', 'copying') AND rows_copied = 0) FROM capstan.table_status"), 't', 'nothing was copied');
 release($holder);
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('q', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('q', timeout => '180 s')");
 sync_pipeline($pg, 'q');
 tables_equal($my, $pg, ['q.*'], 'after the copy');
 no_surprise($pg, 'q');
@@ -89,7 +89,7 @@ drop_pipeline($pg, 'q');
 # A key that changes, while its range may be copied or not: nobody can tell who brings the row.
 $holder = hold();
 start_pipeline($pg, 'q', [ 'q.named', 'q.ordered' ], timeout => '', truncate_target => 'true');
-ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'snapshot', 20), 'streaming, nothing copied');
+ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'snapshot'), 'streaming, nothing copied');
 $my->sql("$minimal UPDATE ordered SET id = 2000 WHERE id = 5; SET binlog_row_image = FULL; UPDATE named SET id = 'n2000' WHERE id = 'n5'");
 sync_pipeline($pg, 'q');
 is($pg->value('SELECT string_agg(id, chr(32)) FROM q.named'), 'n2000', 'under a whole image it goes');

@@ -86,7 +86,7 @@ for my $run (1, 2)
 		sleep 0.8;
 		kill('TERM', $_) for $pg->worker_pids($_ % 2 ? qr/capstan copy "m" 2/ : qr/capstan copy "m" 1/);
 	}
-	ok(poll_until(sub { ($pg->psql("SELECT capstan.wait_for_snapshot('m', timeout => '30 s')"))[0] == 0 }, 90), "run $run: the snapshot completes");
+	ok(poll_until(sub { ($pg->psql("SELECT capstan.wait_for_snapshot('m', timeout => '180 s')"))[0] == 0 }), "run $run: the snapshot completes");
 	is($_->wait, 0, "run $run: no statement of a writer failed") or diag($_->errors) for @writers, $open;
 	sync_pipeline($pg, 'm');
 	tables_equal($my, $pg, ['m.*'], "run $run: all tables");

@@ -92,7 +92,7 @@ my $watcher = CapstanTest::spawn_code(sub {
 	}
 });
 my $start = time();
-start_pipeline($pg, 'l', ['l.l'], timeout => '120 s');
+start_pipeline($pg, 'l', ['l.l'], timeout => '180 s');
 my $copied = time();
 $my->sql(q{INSERT INTO l.l SELECT id + 10, t, b FROM l.l; UPDATE l.l SET b = 'changed' WHERE id = 1});
 my $written = time();

@@ -39,7 +39,7 @@ my $matrix = CapstanTest::Matrix->new($my, $pg);
 lap('characters');
 $matrix->fill;
 lap('tables');
-start_pipeline($pg, 'matrix', ['m.*'], timeout => '120 s');
+start_pipeline($pg, 'matrix', ['m.*'], timeout => '180 s');
 lap('copy');
 for my $image ($matrix->images)
 {
@@ -58,7 +58,7 @@ if ($matrix->all_applied)
 	drop_pipeline($pg, 'matrix');
 	$pg->append_conf('capstan.max_range_rows = 2');
 	$pg->reload;
-	start_pipeline($pg, 'bounds', [ $matrix->alone ], truncate_target => 'true', timeout => '120 s');
+	start_pipeline($pg, 'bounds', [ $matrix->alone ], truncate_target => 'true', timeout => '180 s');
 	sync_pipeline($pg, 'bounds');
 	$matrix->check_alone;
 	no_surprise($pg, 'bounds');

@@ -71,7 +71,7 @@ for my $db (values %db)
 	$db->create_server('source', $my);
 	$db->safe_psql("SET client_min_messages = error; SELECT capstan.create_pipeline('$db->{database}', server => 'source', tables => '{d.*,e.*}')");
 	$db->safe_psql("SELECT capstan.start_pipeline('$db->{database}')");
-	$db->safe_psql("SELECT capstan.wait_for_snapshot('$db->{database}', timeout => '60 s')");
+	$db->safe_psql("SELECT capstan.wait_for_snapshot('$db->{database}', timeout => '180 s')");
 	$db->safe_psql("SELECT * FROM capstan.create_constraints('$db->{database}')");
 }
 
@@ -116,14 +116,14 @@ my ($before, $hot) = ($db{direct}->value($toast), $db{direct}->value("SELECT pg_
 $my->sql('USE d; ' . join '; ', map { "UPDATE plain SET n = $_ WHERE id = 1" } 100 .. 160);
 both_equal('an update beside a big value');
 is($db{direct}->value($toast), $before, 'what was not changed is not written to TOAST again');
-poll_until(sub { $db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)") >= $hot + 30 }, 20);
+poll_until(sub { $db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)") >= $hot + 30 });
 cmp_ok($db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)"), '>=', $hot + 30, 'updates of columns without an index are HOT');
 $my->sql("USE d; UPDATE plain SET big = CONCAT('y', big), n = 0 WHERE id = 1; UPDATE plain SET big = REPEAT('z', 90000) WHERE id = 2");
 both_equal('big values changed');
 
 # A session of the target that has the row: the worker waits for it.
 my @holders = map { $_->background("BEGIN; UPDATE d.plain SET s = s WHERE id = 1; SELECT pg_sleep(3); COMMIT") } values %db;
-poll_until(sub { $_->value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3)%' AND wait_event = 'PgSleep'") > 0 }, 20) for values %db;
+poll_until(sub { $_->value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3)%' AND wait_event = 'PgSleep'") > 0 }) for values %db;
 $my->sql('USE d; UPDATE plain SET n = 77 WHERE id = 1; DELETE FROM plain WHERE id = 2');
 is($_->wait, 0, 'the holder is through') for @holders;
 both_equal('after a row was held');

@@ -124,7 +124,7 @@ if ($ENV{CAPSTAN_LONG})
 	for my $type (qw(json text))
 	{
 		$pg->safe_psql("TRUNCATE v.huge; ALTER TABLE v.huge ALTER j TYPE $type USING NULL");
-		start_pipeline($pg, 'huge', ['v.huge'], timeout => '120 s');
+		start_pipeline($pg, 'huge', ['v.huge'], timeout => '180 s');
 		$my->sql('INSERT INTO v.huge SELECT id + 1, j FROM v.huge');
 		sync_pipeline($pg, 'huge', '120 s');
 		is($pg->safe_psql("SELECT string_agg(encode(sha256(convert_to(j::text, 'UTF8')), 'hex'), ' ') FROM v.huge"), join(' ', ($my->value("SELECT SHA2(CAST(j AS CHAR), 256) FROM v.old")) x 2), "$type: 256 MB");

@@ -128,7 +128,7 @@ sub read_off
 	note("$name: worst lag ", $pg->value('SELECT worst FROM public.lag'));
 }
 
-sub done { $pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '60 s')") }
+sub done { $pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')") }
 
 sub all_equal
 {
@@ -197,7 +197,7 @@ $pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'and another')");
 $pg->safe_psql("SELECT capstan.remove_table('p', 's.later')");
 done();
 is(generation('inv'), 6, 'generations count up');
-$pg->safe_psql("SELECT capstan.wait_for_source('p', timeout => '30 s')");
+$pg->safe_psql("SELECT capstan.wait_for_source('p', timeout => '180 s')");
 is($pg->value("SELECT count(*) FROM capstan.table_status WHERE source_table = 'later'"), 0, 'a table is removed');
 ok($pg->value("SELECT count(*) > 0 FROM s.later"), 'and its target stays');
 read_off('kills', '10 s');
@@ -244,7 +244,7 @@ all_equal('a table that was dropped and made again');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE class = 'table_not_captured'"), 0, 'and nobody takes it for a new one');
 # What was altered after the definition was read is not passed over, though nothing is copied yet.
 $pg->safe_psql("SELECT capstan.stop_pipeline('p')");
-$pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped', 20);
+$pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped');
 $pg->safe_psql("SELECT capstan.resync_table('p', 's.still', 'too early')");
 $my->sql("INSERT INTO s.still VALUES (1500, 1500, 'x'); ALTER TABLE s.still ADD z INT DEFAULT 7; INSERT INTO s.still (id) VALUES (1501)");
 $pg->safe_psql("SELECT capstan.start_pipeline('p')");
@@ -259,7 +259,7 @@ all_equal('and is passed over by the next resync');
 # ---- all anew ----
 
 $pg->safe_psql("SELECT capstan.stop_pipeline('p')");
-$pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped', 20);
+$pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped');
 $my->sql("UPDATE s.txt SET v = v + 1; UPDATE s.bag SET v = v + 1; FLUSH LOGS; INSERT INTO s.still VALUES (2000, 2000, 'x', 1); FLUSH LOGS");
 $my->sql("PURGE BINARY LOGS TO '" . ($my->query('SHOW BINARY LOGS'))[-1][0] . "'");
 $pg->safe_psql("SELECT capstan.start_pipeline('p')");

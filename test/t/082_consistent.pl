@@ -68,7 +68,7 @@ for my $user (qw(flusher plain))
 			end("$user$n") if $n < 2;
 		}
 		release($gate);
-		$pg->safe_psql("SELECT capstan.wait_for_source('${user}2', timeout => '60 s')");
+		$pg->safe_psql("SELECT capstan.wait_for_source('${user}2', timeout => '180 s')");
 		is($pg->value('SELECT sum(rows_missing + rows_existing) FROM capstan.table_status'), 0, 'the stream met no row that it did not expect');
 		end("${user}2");
 	};
@@ -86,21 +86,21 @@ for my $case (
 	subtest "killed in mid-copy: $what" => sub {
 		create('k', 'flusher');
 		my $lock = $pg->background('BEGIN; LOCK TABLE bank.names IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(299);');
-		$pg->poll_query_until(q{SELECT count(*) FROM pg_locks WHERE relation = 'bank.names'::regclass AND mode = 'AccessExclusiveLock' AND granted}, 1, 10);
+		$pg->poll_query_until(q{SELECT count(*) FROM pg_locks WHERE relation = 'bank.names'::regclass AND mode = 'AccessExclusiveLock' AND granted}, 1);
 		$pg->safe_psql("SELECT capstan.start_pipeline('k')");
-		$pg->poll_query_until(q{SELECT count(*) = 2 FROM pg_locks WHERE relation = 'bank.names'::regclass AND NOT granted}, 't', 20);
+		$pg->poll_query_until(q{SELECT count(*) = 2 FROM pg_locks WHERE relation = 'bank.names'::regclass AND NOT granted}, 't');
 		is($pg->value('SELECT count(*) || (SELECT \' of \' || rows_copied FROM capstan.table_status WHERE source_table = \'a\') FROM bank.a'),
 			'20000 of 20000', 'rows are there, and rows are missing');
 		$kill->();
 		release($lock);
-		$pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't', 30);
+		$pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't');
 		is($pg->value('SELECT min(generation) || \' \' || max(generation) FROM capstan.table_status'), '2 2', 'a new generation');
 		is($pg->value(q{SELECT count(*) FROM capstan.incident WHERE pipeline = 'k' AND class = 'snapshot_started_over'}), 1, 'a warning says so');
 		if ($what eq 'a view')
 		{
 			stop_writers(@writers);
 		}
-		$pg->safe_psql("SELECT capstan.wait_for_source('k', timeout => '60 s')");
+		$pg->safe_psql("SELECT capstan.wait_for_source('k', timeout => '180 s')");
 		is($pg->value('SELECT sum(rows_missing + rows_existing) FROM capstan.table_status'), 0, 'the stream met no row that it did not expect');
 		if ($what eq 'a view')
 		{
@@ -125,7 +125,7 @@ for my $case (
 		sleep(1.2);
 		my $probe = $my->background('CALL bank.probe(2)');
 		$pg->safe_psql("SELECT capstan.start_pipeline('l')");
-		$pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't', 30);
+		$pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't');
 		is($long->running ? 1 : 0, $what eq 'a SELECT' ? 1 : 0, $what eq 'a SELECT' ? 'copied although it is there' : 'not copied before it ended');
 		$probe->wait;
 		my ($worst) = $probe->output =~ /^([\d.]+)$/m;
@@ -133,7 +133,7 @@ for my $case (
 			$pg->value("SELECT format('tries %s, wait %s, held %s', lock_tries, lock_wait_worst, lock_hold_worst) FROM capstan.table_status LIMIT 1")));
 		cmp_ok($worst, '<', 1000 + $slack_ms, 'no writer was held back for long');
 		$long->stop;
-		$pg->safe_psql("SELECT capstan.wait_for_source('l', timeout => '30 s')");
+		$pg->safe_psql("SELECT capstan.wait_for_source('l', timeout => '180 s')");
 		is(agreement(), 'ok', 'the tables agree');
 		end('l');
 	};
@@ -191,7 +191,7 @@ sub release
 
 sub wait_for_cut
 {
-	my $ok = $pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't', 30);
+	my $ok = $pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't');
 
 	CapstanTest::diag_log($pg) unless $ok;
 	return ok($ok, 'copied');
