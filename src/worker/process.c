@@ -32,6 +32,7 @@ static const struct
 	const char *name;
 	const char *value;
 }			pinned[] = {
+	{"role", "none"},			/* we are the owner, not who it becomes at login */
 	{"session_replication_role", "replica"},	/* no ordinary triggers, rules, foreign-key checks */
 	{"search_path", "pg_catalog, pg_temp"},
 	{"DateStyle", "ISO, YMD"},

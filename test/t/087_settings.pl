@@ -1,0 +1,62 @@
+# Settings of the pipeline's owner and of the database do not change what workers write.
+#
+# Why: settings given by ALTER ROLE and ALTER DATABASE reach background workers; a statement timeout, a read-only default, another date
+# style or role, made for people who log in, must not stop the copy, let alone change a value.
+# How: an owner that is no superuser, with settings that would each break something if a worker took them on; values of types whose text depends
+# on settings. A copy, the stream, constraints, and resyncs of tables that were changed here.
+# Asserted: contents are equal after each; nothing was retried or halted; tables and indexes belong to the owner.
+# Not asserted: settings that may act: those of planner and memory, default_tablespace, capstan's own.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use CapstanTest;
+use CapstanTest::BothWays;
+
+my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0' ]);
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 100, 'max_worker_processes' => 20 });
+
+$my->grant;
+$my->sql(q{CREATE DATABASE s; USE s;
+	CREATE TABLE every (id INT PRIMARY KEY, t VARCHAR(30), d DATETIME(3), ts TIMESTAMP(3), f DOUBLE, b VARBINARY(20), n DECIMAL(20,5), i TIME(3), e ENUM('NULL', 'b'), s SET('NULL', 'x'), j JSON, nil VARCHAR(10), KEY (t), CHECK (id > -5));
+	INSERT INTO every WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 500)
+		SELECT i, CONCAT('a\\\\''', i), '2020-03-08 02:30:00' + INTERVAL i HOUR, '2020-06-08 02:30:00', i / 3, UNHEX(HEX(i)), i / 7, '-12:00:01.5', 1 + i % 2, 'NULL,x', JSON_OBJECT('a', 1.0), NULL FROM r;
+	CREATE TABLE bag (v INT, t VARCHAR(10)); INSERT INTO bag SELECT id % 5, NULL FROM every;
+	CREATE TABLE txt (k VARCHAR(20) PRIMARY KEY, v INT); INSERT INTO txt SELECT CONCAT('K', id), id FROM every});
+$pg->safe_psql(q{CREATE EXTENSION capstan; CREATE ROLE olga LOGIN; CREATE ROLE other; GRANT other TO olga;
+	GRANT CREATE ON DATABASE postgres TO olga; GRANT USAGE ON SCHEMA capstan TO olga; GRANT USAGE ON FOREIGN DATA WRAPPER capstan TO olga;
+	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA capstan TO olga});
+my $as = 'SET SESSION AUTHORIZATION olga; ';
+$pg->safe_psql($as . sprintf(q{CREATE SERVER source FOREIGN DATA WRAPPER capstan OPTIONS (host '%s', port '%s');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER source OPTIONS (user 'capstan', password 'sesam')}, $my->host, $my->port));
+# A session that logs in as somebody else does not have those of the role.
+my %setting = (statement_timeout => "'1ms'", lock_timeout => "'1ms'", idle_in_transaction_session_timeout => "'1ms'", default_transaction_read_only => 'on',
+	default_transaction_isolation => "'serializable'", search_path => 'nowhere', role => 'other', session_replication_role => "'local'", row_security => 'on',
+	DateStyle => "'SQL, DMY'", IntervalStyle => 'sql_standard', TimeZone => "'Asia/Kolkata'", standard_conforming_strings => 'off', bytea_output => 'escape',
+	extra_float_digits => '-15', array_nulls => 'off', transform_null_equals => 'on', quote_all_identifiers => 'on', client_encoding => 'LATIN1', xmloption => 'document');
+$pg->safe_psql(join ';', map { "ALTER ROLE olga SET $_ = $setting{$_}" } sort keys %setting);
+my %every_session = map { $_ => 1 } qw(DateStyle IntervalStyle TimeZone bytea_output extra_float_digits array_nulls);
+$pg->safe_psql(join ';', map { "ALTER DATABASE postgres SET $_ = $setting{$_}" } sort keys %every_session);
+
+sub wait_done { $pg->safe_psql("$as SELECT capstan.wait_for_snapshot('p', timeout => '30 s')") }
+
+$pg->safe_psql("$as SELECT capstan.create_pipeline('p', server => 'source', tables => '{s.*}'); SELECT capstan.start_pipeline('p')");
+wait_done();
+tables_equal($my, $pg, ['s.*'], 'the copy');
+$my->sql(q{USE s; INSERT INTO every SELECT id + 1000, t, d, ts, f, b, n, i, e, s, j, nil FROM every WHERE id < 100; UPDATE every SET t = REVERSE(t), j = JSON_SET(j, '$.b', 2) WHERE id < 50;
+	UPDATE bag SET v = 7 WHERE v = 3; DELETE FROM bag WHERE v = 1 LIMIT 20; UPDATE txt SET k = LOWER(k) WHERE v < 100});
+sync_pipeline($pg, 'p');
+tables_equal($my, $pg, ['s.*'], 'the stream');
+is($pg->value("SELECT count(*) FROM capstan.create_constraints('p') WHERE result <> 'done'"), 0, 'constraints are made');
+$pg->safe_psql("$as UPDATE s.every SET t = 'wrong' WHERE id % 3 = 1; DELETE FROM s.txt WHERE v % 5 = 1; INSERT INTO s.bag VALUES (55)");
+$pg->safe_psql("$as SELECT capstan.resync_table('p', 's.$_', 'a test')") for qw(every bag txt);
+wait_done();
+sync_pipeline($pg, 'p');
+tables_equal($my, $pg, ['s.*'], 'the resync');
+is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity <> 'action'"), 0, 'nothing failed')
+  or diag($pg->safe_psql("SELECT severity, class, message, detail FROM capstan.incident WHERE severity <> 'action'"));
+is($pg->value("SELECT string_agg(DISTINCT pg_get_userbyid(relowner)::text, ' ') FROM pg_class WHERE relnamespace = 's'::regnamespace"), 'olga', 'all of it belongs to the owner');
+
+done_testing();
