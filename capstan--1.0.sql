@@ -125,6 +125,7 @@ CREATE TABLE capstan.pipeline (
     snapshot            text NOT NULL DEFAULT 'incremental' CHECK (snapshot IN ('incremental', 'consistent', 'never')),
     zero_dates          text NOT NULL DEFAULT 'null' CHECK (zero_dates IN ('null', 'infinity', 'halt')),
     nul_bytes           text NOT NULL DEFAULT 'halt' CHECK (nul_bytes IN ('halt', 'strip', 'replace')),
+    shared_target       boolean NOT NULL DEFAULT false,
     desired_state       text NOT NULL DEFAULT 'stopped' CHECK (desired_state IN ('running', 'stopped')),
     halted_by           bigint,
     replica_uuid        uuid NOT NULL,
@@ -134,6 +135,7 @@ CREATE TABLE capstan.pipeline (
 );
 COMMENT ON TABLE capstan.pipeline IS 'pipelines: one row per MySQL source replicated into this database';
 COMMENT ON COLUMN capstan.pipeline.halted_by IS 'capstan.incident.id of the definite failure that halted it; NULL while it may run';
+COMMENT ON COLUMN capstan.pipeline.shared_target IS 'other pipelines with the same word may write its target tables, too: shards with keys of their own';
 COMMENT ON COLUMN capstan.pipeline.replica_uuid IS 'how the source tells this pipeline from other replicas';
 COMMENT ON COLUMN capstan.pipeline.system_identifier IS 'cluster the pipeline belongs to: a restored copy does not start by itself';
 
@@ -191,9 +193,10 @@ CREATE TABLE capstan.pipeline_table (
     copy_started_at     timestamptz,
     copy_finished_at    timestamptz,
     analyzed            boolean NOT NULL DEFAULT false,
-    UNIQUE (pipeline_id, source_schema, source_table),
-    UNIQUE (target)
+    shared              boolean NOT NULL DEFAULT false,
+    UNIQUE (pipeline_id, source_schema, source_table)
 ) WITH (fillfactor = 50);
+CREATE UNIQUE INDEX pipeline_table_target ON capstan.pipeline_table (target) WHERE NOT shared;
 CREATE INDEX pipeline_table_uncopied ON capstan.pipeline_table (pipeline_id) WHERE state <> 'streaming';
 COMMENT ON TABLE capstan.pipeline_table IS 'captured tables of each pipeline: target, key, copy state, counters';
 COMMENT ON COLUMN capstan.pipeline_table.definition IS 'what the source table looked like when it was captured; compared with every table map of the stream';
@@ -202,6 +205,7 @@ COMMENT ON COLUMN capstan.pipeline_table.generation IS 'number of its copy: a ne
 COMMENT ON COLUMN capstan.pipeline_table.since IS
     'what the source had executed before the definition was read, of a table that was added or resynced: none of that is applied to it from the log, its copy brings it';
 COMMENT ON COLUMN capstan.pipeline_table.analyzed IS 'ANALYZE was run on it after its copy';
+COMMENT ON COLUMN capstan.pipeline_table.shared IS 'other pipelines may write the target, too: a key that is there already halts';
 COMMENT ON COLUMN capstan.pipeline_table.key_ordered IS 'the key sorts alike on both sides: changes beyond the copied ranges are left to their range';
 
 -- While a table is resynced, the new content is built here; what is in the target stays as it was until then.
@@ -321,6 +325,7 @@ CREATE FUNCTION capstan.preflight(
     truncate_target pg_catalog.bool DEFAULT false,
     zero_dates pg_catalog.text DEFAULT 'null',
     nul_bytes pg_catalog.text DEFAULT 'halt',
+    shared_target pg_catalog.bool DEFAULT false,
     OUT "check" pg_catalog.text,
     OUT status pg_catalog.text,
     OUT found pg_catalog.text,
@@ -328,7 +333,7 @@ CREATE FUNCTION capstan.preflight(
     OUT fix pg_catalog.text)
     RETURNS SETOF pg_catalog.record
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 50 AS 'MODULE_PATHNAME', 'capstan_preflight';
-COMMENT ON FUNCTION capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text)
+COMMENT ON FUNCTION capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.bool)
     IS 'checks everything that create_pipeline with these arguments would: what was found, what is wanted, what mends it; changes nothing';
 
 CREATE FUNCTION capstan.create_pipeline(
@@ -338,10 +343,11 @@ CREATE FUNCTION capstan.create_pipeline(
     snapshot pg_catalog.text DEFAULT 'incremental',
     truncate_target pg_catalog.bool DEFAULT false,
     zero_dates pg_catalog.text DEFAULT 'null',
-    nul_bytes pg_catalog.text DEFAULT 'halt')
+    nul_bytes pg_catalog.text DEFAULT 'halt',
+    shared_target pg_catalog.bool DEFAULT false)
     RETURNS pg_catalog.int8
     LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'capstan_create_pipeline';
-COMMENT ON FUNCTION capstan.create_pipeline(pg_catalog.text, pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text)
+COMMENT ON FUNCTION capstan.create_pipeline(pg_catalog.text, pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.bool)
     IS 'creates a stopped pipeline, and the target tables that are missing';
 
 CREATE FUNCTION capstan.start_pipeline(pipeline pg_catalog.text) RETURNS pg_catalog.void
@@ -640,8 +646,8 @@ REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_tabl
 GRANT SELECT ON capstan.pipeline_status, capstan.table_status, capstan.object_status, capstan.incident_status TO PUBLIC;
 
 REVOKE ALL ON FUNCTION
-    capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text),
-    capstan.create_pipeline(pg_catalog.text, pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text),
+    capstan.preflight(pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.bool),
+    capstan.create_pipeline(pg_catalog.text, pg_catalog.name, pg_catalog.text[], pg_catalog.text, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.bool),
     capstan.start_pipeline(pg_catalog.text),
     capstan.resume_pipeline(pg_catalog.text, pg_catalog.text),
     capstan.stop_pipeline(pg_catalog.text),

@@ -44,6 +44,7 @@ static const ErrcodeClass own_codes[] = {
 	{CAPSTAN_ERRCODE_EXTENSION, "extension_version", false},
 	{CAPSTAN_ERRCODE_SERVER_ID, "server_id_taken", true},
 	{CAPSTAN_ERRCODE_DIVERGED, "source_diverged", false},
+	{CAPSTAN_ERRCODE_SHARED_KEY, "shared_key_conflict", false},
 	{CAPSTAN_ERRCODE_RETENTION, "binlog_retention", false},
 	{CAPSTAN_ERRCODE_ATTEMPTS, "round_attempts", false},
 	{CAPSTAN_ERRCODE_SNAPSHOT_TIME, "snapshot_time", false},

@@ -36,6 +36,7 @@
 #define CAPSTAN_ERRCODE_EXTENSION		MAKE_SQLSTATE('C','A','0','2','2')	/* extension_version: library and SQL objects differ, or not preloaded */
 #define CAPSTAN_ERRCODE_SERVER_ID		MAKE_SQLSTATE('C','A','0','2','3')	/* server_id_taken: another client streams under our id (transient) */
 #define CAPSTAN_ERRCODE_DIVERGED		MAKE_SQLSTATE('C','A','0','2','4')	/* source_diverged: GTIDs were given to other transactions again */
+#define CAPSTAN_ERRCODE_SHARED_KEY		MAKE_SQLSTATE('C','A','0','2','5')	/* shared_key_conflict: a key of a shared target is there already */
 /* Bounds, see worker/bounds.c; warnings at 80 % have the same class. */
 #define CAPSTAN_ERRCODE_RETENTION		MAKE_SQLSTATE('C','A','0','3','0')	/* binlog_retention */
 #define CAPSTAN_ERRCODE_ATTEMPTS		MAKE_SQLSTATE('C','A','0','3','1')	/* round_attempts */

@@ -42,6 +42,7 @@ typedef struct ApplyTable
 	SPIPlanPtr	delete;			/* by key */
 	SPIPlanPtr	select;			/* all mapped columns by key */
 	SPIPlanPtr	lock;			/* the same FOR UPDATE; NULL: not needed yet */
+	bool		remote;			/* a foreign table: rows may be there of which nothing was committed here */
 	bool		direct;			/* written without statements (direct.c) */
 	DirectWriter *writer;		/* open in this group; NULL: not yet */
 	List	   *partial_plans;	/* of PartialPlan (partialchange.c): UPDATEs of some columns */

@@ -10,6 +10,12 @@
  *				delete + put
  *	 delete		DELETE by key; a missing row is no error
  *
+ * A foreign table has no ON CONFLICT (key): the row is looked for first.  So what its server has committed and this one has not, and
+ * what therefore comes again, comes to the same, also where the remote table has no unique index.
+ *
+ * A target that is shared with other pipelines (shards): the row of a key belongs to who has inserted it.  An insert that finds its key
+ * is an ERROR, so a pipeline that goes on has inserted all that it updates and deletes, and never meets a row of another one.
+ *
  * Outside a copy the surprises (a row that was there, a row that was not) are counted.
  *
  * The gate: while a table with an ordered key is being copied, a change of a key outside the
@@ -21,6 +27,7 @@
 #include "executor/spi.h"
 
 #include "apply/internal.h"
+#include "errcodes.h"
 
 void
 apply_set_row(ApplyTable *table, const SourceValue *row)
@@ -67,9 +74,45 @@ apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected)
 }
 
 bool
+apply_insert_row(ApplyTable *table)
+{
+	bool		is_there;
+
+	if (!table->remote)
+		return apply_execute(table, table->insert, SPI_OK_INSERT) > 0;
+	is_there = apply_execute(table, table->select, SPI_OK_SELECT) > 0;
+	SPI_freetuptable(SPI_tuptable);
+	if (is_there)
+		return false;
+	if (apply_execute(table, table->insert, SPI_OK_INSERT) == 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_TARGET_TABLE),
+				 errmsg("the server of a foreign table did not take a row"),
+				 errdetail("Table %s.%s.", table->info->source_schema, table->info->source_table),
+				 errhint("A trigger or rule of the remote table may suppress or redirect it.")));
+	return true;
+}
+
+void
+apply_raise_shared(ApplyTable *table, const char *constraint)
+{
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_SHARED_KEY),
+			 errmsg("the %s of an inserted row is there already in a target that other pipelines write, too",
+					constraint == NULL ? "key" : psprintf("value of unique index \"%s\"", constraint)),
+			 errdetail("Table %s.%s. Nothing was overwritten.", table->info->source_schema, table->info->source_table),
+			 errhint("Two sources have a row with the same key. If it moves from one to the other, wait until the other pipeline has deleted it; "
+					 "else delete it in the other source, or give it another key there. Then call capstan.resume_pipeline().")));
+}
+
+/*
+ * Without a key, and with a key whose order is not known in a shared table, nothing tells the rows that the copy will bring from
+ * those that must not be there.
+ */
+bool
 apply_waits_for_copy(const ApplyTable *table)
 {
-	return !table->copied && table->map->nkey == 0;
+	return !table->copied && (table->map->nkey == 0 || (table->info->shared && !table->info->key_ordered));
 }
 
 bool
@@ -137,7 +180,7 @@ insert_row(ApplyTable *table)
 {
 	if (table->direct)
 		return apply_direct_insert(table);
-	return apply_execute(table, table->insert, SPI_OK_INSERT) > 0;
+	return apply_insert_row(table);
 }
 
 /* change: the update, if the row that is there should be what its before image says. */
@@ -158,6 +201,8 @@ put_row(ApplyTable *table, const SourceChange *update)
 	{
 		if (insert_row(table))
 			return;
+		if (table->info->shared)
+			apply_raise_shared(table, NULL);
 		if (apply_is_exact(table))
 			table->counters.existing++;
 		(void) update_row(table, NULL);
@@ -165,8 +210,13 @@ put_row(ApplyTable *table, const SourceChange *update)
 	}
 	if (update_row(table, update))
 		return;
-	if (insert_row(table) && apply_is_exact(table))
-		table->counters.missing++;
+	if (insert_row(table))
+	{
+		if (apply_is_exact(table))
+			table->counters.missing++;
+	}
+	else if (table->info->shared)
+		apply_raise_shared(table, NULL);
 }
 
 static void

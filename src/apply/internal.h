@@ -41,6 +41,10 @@ extern bool apply_direct_insert(ApplyTable *table);	/* false: there is a row wit
 extern bool apply_direct_update(ApplyTable *table, const SourceChange *change);	/* false: there is none; NULL change: nothing is known of the old row */
 extern bool apply_direct_delete(ApplyTable *table);	/* false: there is none */
 extern void apply_direct_close(ApplyTable *table);
+/* The row that was set, by statement; false: there is one with its key, or (no foreign table) a trigger did not let it in. */
+extern bool apply_insert_row(ApplyTable *table);
+/* Another pipeline's row has the key, or what else the unique index is of; NULL: it is the key. */
+extern void apply_raise_shared(ApplyTable *table, const char *constraint) pg_attribute_noreturn();
 /* Runs a plan with what was set; returns the number of rows it touched. */
 extern uint64 apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected);
 

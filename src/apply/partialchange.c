@@ -220,6 +220,11 @@ patch_documents(ApplyTable *table, const SourceChange *change, SourceValue *row)
 	{
 		const ColumnMap *column = &map->columns[i];
 
+		/* should it come again after a crash, it would be applied to its own result */
+		if (table->remote && row[column->source_index].kind == VALUE_JSON_DIFFS)
+			raise_image(table, column->source->name,
+						"differences to a JSON document were logged, and the target is a foreign table; set binlog_row_image = FULL");
+
 		if (row[column->source_index].kind == VALUE_JSON_DIFFS)
 			row[column->source_index] = patch_document(table, change, column, found->vals[0], found->tupdesc, i + 1);
 	}

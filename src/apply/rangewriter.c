@@ -8,7 +8,7 @@
  *				there yet (an ordered key: the gate kept them out).  A duplicate key then
  *				means a broken premise.
  *	 rows		INSERT .. ON CONFLICT (key) DO NOTHING through SPI, for everything else.  A row that is
- *				there already (the stream brought it) must be equal to it, column by column;
+ *				there already (the stream brought it, or of a foreign table a copy that was not committed here) must be equal to it, column by column;
  *				a difference is snapshot_inexact.
  *
  * Both run as the owner of the target, whose constraints and index expressions are evaluated.
@@ -162,6 +162,8 @@ flush_batch(RangeWriter *writer)
 		error = CopyErrorData();
 		FlushErrorState();
 		constraint = error->constraint_name == NULL ? "?" : error->constraint_name;
+		if (writer->table->info->shared)
+			apply_raise_shared(writer->table, constraint);
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_INEXACT),
 				 errmsg("a row that is copied meets another one in unique index \"%s\" of the target", constraint),
@@ -271,8 +273,12 @@ capstan_range_writer_put(RangeWriter *writer, const SourceValue *row)
 
 		apply_set_row(table, row);
 		capstan_apply_enter_owner(table, &owner);
-		if (apply_execute(table, table->insert, SPI_OK_INSERT) == 0)
+		if (!apply_insert_row(table))
+		{
+			if (table->info->shared)
+				apply_raise_shared(table, NULL);
 			check_equal(table);
+		}
 		capstan_apply_leave_owner(&owner);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(writer->row_context);

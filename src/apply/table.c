@@ -193,8 +193,10 @@ make_plans(ApplyTable *table, Relation relation)
 												 name, insert.data, sql.data), map->ncolumns, types);
 		return;
 	}
-	table->insert = apply_keep_plan(psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) ON CONFLICT (%s) DO NOTHING",
-									   name, insert.data, sql.data, conflict.data), map->ncolumns, types);
+	/* a foreign table has no index that a conflict could be inferred from: apply_insert_row looks first */
+	table->insert = apply_keep_plan(psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s)%s", name, insert.data, sql.data,
+											 table->remote ? "" : psprintf(" ON CONFLICT (%s) DO NOTHING", conflict.data)),
+									map->ncolumns, types);
 	table->update = nset == 0 ? NULL :
 		apply_keep_plan(psprintf("UPDATE %s SET %s%s", name, update.data, key.data), map->ncolumns, types);
 	table->delete = apply_keep_plan(psprintf("DELETE FROM %s%s", name, key.data), map->ncolumns, types);
@@ -277,6 +279,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	apply_drop_keyless_plans(table);
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
+	table->remote = relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
 	table->direct = apply_direct_is_possible(table, relation);
 
 	caller = MemoryContextSwitchTo(table->map->context);

@@ -188,6 +188,8 @@ extern void capstan_convert_count_nul(ColumnMap *map);
 
 /* Persistence, kind, row security, deferrable unique indexes. */
 extern void capstan_target_check_table(Complaints *complaints, Relation rel);
+/* Are rows of it, or of some partition, on another server? */
+extern bool capstan_target_is_remote(Relation rel);
 /* Target columns that no source column feeds but that want a value. */
 extern void capstan_target_check_unfed(Complaints *complaints, Relation rel, const bool *fed);
 /* The index that identifies rows: unique on just these columns; InvalidOid and a complaint if there is none. */

@@ -281,6 +281,11 @@ map_key(Complaints *complaints, TableMap *map, const SourceTable *source, Relati
 				attnums[map->nkey++] = map->columns[j].attnum;
 			}
 
+	if (source->nkey == 0 && capstan_target_is_remote(rel))
+		capstan_map_complain_target(complaints,
+									"The table has no key, and rows of \"%s\" are on another server: what a crash there or here makes come again could not be told from new rows. Give it a primary key on the source, or use a table of this database.",
+									RelationGetRelationName(rel));
+
 	/* A key column that could not be mapped has its complaint; a foreign table has no indexes that are ours to see. */
 	if (map->nkey > 0 && map->nkey == source->nkey && rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE)
 		map->key_index = capstan_target_find_key_index(complaints, rel, attnums, map->nkey);

@@ -80,6 +80,21 @@ check_partitions(Complaints *complaints, Relation rel)
 	list_free(relids);
 }
 
+bool
+capstan_target_is_remote(Relation rel)
+{
+	List	   *relids = NIL;
+	ListCell   *cell;
+	bool		remote = rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
+
+	if (!remote && (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE || rel->rd_rel->relhassubclass))
+		relids = find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL);
+	foreach(cell, relids)
+		remote = remote || get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE;
+	list_free(relids);
+	return remote;
+}
+
 void
 capstan_target_check_table(Complaints *complaints, Relation rel)
 {

@@ -36,6 +36,7 @@ typedef struct Pipeline
 	List	   *patterns;		/* char *: what create_pipeline was asked to capture */
 	char	   *snapshot;		/* 'incremental', 'consistent', 'never' */
 	MapPolicies policies;
+	bool		shared_target;	/* other pipelines may write the same tables */
 	bool		run;			/* desired_state = 'running' */
 	int64		halted_by;		/* incident id; 0: not halted */
 	char		replica_uuid[37];
@@ -63,6 +64,7 @@ typedef struct PipelineTable
 	char	   *since;			/* GTID set, see generation.h; NULL: captured by create_pipeline */
 	bool		untouched;		/* since is set, and nothing of this generation is copied */
 	bool		in_shadow;
+	bool		shared;			/* other pipelines write the target, too */
 	int64		rows_estimate;
 	int64		bytes_estimate;
 	bool		has_ranges;		/* of the uncopied ones only: planned or copied otherwise than as a whole */

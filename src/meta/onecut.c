@@ -44,7 +44,9 @@ capstan_meta_partly_copied_tables(int64 pipeline_id)
 
 	capstan_meta_enter(&identity);
 	run("SELECT t.id FROM capstan.pipeline_table t WHERE t.pipeline_id = $1 AND EXISTS (SELECT FROM capstan.copied_range r "
-		"WHERE r.table_id = t.id AND r.generation = t.generation AND r.rows > 0)", pipeline_id, SPI_OK_SELECT);
+		"WHERE r.table_id = t.id AND r.generation = t.generation AND (r.rows > 0 OR "
+		/* rows of a foreign table may have been committed there, and not here */
+		"EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.target AND c.relkind = 'f')))", pipeline_id, SPI_OK_SELECT);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		int64	   *id = MemoryContextAlloc(caller, sizeof(int64));

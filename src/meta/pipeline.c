@@ -19,7 +19,7 @@
 
 #define PIPELINE_COLUMNS \
 	"id, name, server, owner, snapshot, zero_dates, nul_bytes, desired_state, halted_by, replica_uuid, " \
-	"system_identifier, database_oid, tables"
+	"system_identifier, database_oid, tables, shared_target"
 
 static MapPolicies
 policies_from_text(const char *zero_dates, const char *nul_bytes)
@@ -69,6 +69,7 @@ pipeline_from_tuple(HeapTuple tuple, TupleDesc desc, MemoryContext context)
 	pipeline->belongs_here =
 		meta_get_int64(tuple, desc, 11, 0) == (int64) GetSystemIdentifier() &&
 		DatumGetObjectId(SPI_getbinval(tuple, desc, 12, &isnull)) == MyDatabaseId;
+	pipeline->shared_target = DatumGetBool(SPI_getbinval(tuple, desc, 14, &isnull));
 	pipeline->patterns = texts_from_array(SPI_getbinval(tuple, desc, 13, &isnull), context);
 	return pipeline;
 }

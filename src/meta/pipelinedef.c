@@ -32,8 +32,8 @@ meta_text_array(List *strings)
 static int64
 insert_pipeline(const PipelineDefinition *definition)
 {
-	Oid			types[9] = {TEXTOID, TEXTOID, OIDOID, TEXTARRAYOID, TEXTOID, TEXTOID, TEXTOID, INT8OID, OIDOID};
-	Datum		values[9] = {
+	Oid			types[10] = {TEXTOID, TEXTOID, OIDOID, TEXTARRAYOID, TEXTOID, TEXTOID, TEXTOID, INT8OID, OIDOID, BOOLOID};
+	Datum		values[10] = {
 		CStringGetTextDatum(definition->name),
 		CStringGetTextDatum(definition->server),
 		ObjectIdGetDatum(definition->owner),
@@ -42,21 +42,22 @@ insert_pipeline(const PipelineDefinition *definition)
 		CStringGetTextDatum(definition->zero_dates),
 		CStringGetTextDatum(definition->nul_bytes),
 		Int64GetDatum((int64) GetSystemIdentifier()),
-		ObjectIdGetDatum(MyDatabaseId)
+		ObjectIdGetDatum(MyDatabaseId),
+		BoolGetDatum(definition->shared_target)
 	};
 
 	meta_execute("INSERT INTO capstan.pipeline (name, server, owner, tables, snapshot, zero_dates, nul_bytes, "
-				 "replica_uuid, system_identifier, database_oid) "
-				 "VALUES ($1, $2, $3, $4, $5, $6, $7, pg_catalog.gen_random_uuid(), $8, $9) RETURNING id",
-				 9, types, values, NULL, SPI_OK_INSERT_RETURNING);
+				 "replica_uuid, system_identifier, database_oid, shared_target) "
+				 "VALUES ($1, $2, $3, $4, $5, $6, $7, pg_catalog.gen_random_uuid(), $8, $9, $10) RETURNING id",
+				 10, types, values, NULL, SPI_OK_INSERT_RETURNING);
 	return meta_get_int64(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, 0);
 }
 
 int64
 meta_insert_table(int64 pipeline_id, const PipelineTableDefinition *table)
 {
-	Oid			types[11] = {INT8OID, TEXTOID, TEXTOID, OIDOID, TEXTARRAYOID, BOOLOID, BOOLOID, TEXTOID, TEXTOID, INT8OID, INT8OID};
-	Datum		values[11] = {
+	Oid			types[12] = {INT8OID, TEXTOID, TEXTOID, OIDOID, TEXTARRAYOID, BOOLOID, BOOLOID, TEXTOID, TEXTOID, INT8OID, INT8OID, BOOLOID};
+	Datum		values[12] = {
 		Int64GetDatum(pipeline_id),
 		CStringGetTextDatum(table->source_schema),
 		CStringGetTextDatum(table->source_table),
@@ -67,18 +68,19 @@ meta_insert_table(int64 pipeline_id, const PipelineTableDefinition *table)
 		CStringGetTextDatum(table->signature),
 		CStringGetTextDatum(table->state),
 		Int64GetDatum(table->rows_estimate),
-		Int64GetDatum(table->bytes_estimate)
+		Int64GetDatum(table->bytes_estimate),
+		BoolGetDatum(table->shared)
 	};
-	char		nulls[12] = "           ";
+	char		nulls[13] = "            ";
 
 	if (table->rows_estimate < 0)
 		nulls[9] = 'n';
 	if (table->bytes_estimate < 0)
 		nulls[10] = 'n';
 	meta_execute("INSERT INTO capstan.pipeline_table (pipeline_id, source_schema, source_table, target, key, "
-				 "key_ordered, key_pageable, definition, state, rows_estimate, bytes_estimate) "
-				 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id",
-				 11, types, values, nulls, SPI_OK_INSERT_RETURNING);
+				 "key_ordered, key_pageable, definition, state, rows_estimate, bytes_estimate, shared) "
+				 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id",
+				 12, types, values, nulls, SPI_OK_INSERT_RETURNING);
 	return meta_get_int64(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, 0);
 }
 
@@ -107,16 +109,25 @@ capstan_meta_writers_of(const Oid *targets, int ntargets)
 	Oid			types[1] = {OIDARRAYOID};
 	Datum		values[1];
 	Datum	   *elements = palloc(sizeof(Datum) * Max(ntargets, 1));
+	SPIPlanPtr	plan;
+	Snapshot	snapshot;
 
 	for (int i = 0; i < ntargets; i++)
 		elements[i] = ObjectIdGetDatum(targets[i]);
 	values[0] = PointerGetDatum(construct_array(elements, ntargets, OIDOID, sizeof(Oid), true, TYPALIGN_INT));
 
 	capstan_meta_enter(&identity);
-	meta_execute("SELECT t.target::oid, p.name FROM capstan.pipeline_table t "
-				 "JOIN capstan.pipeline p ON p.id = t.pipeline_id "
-				 "WHERE t.target = ANY ($1) ORDER BY p.name",
-				 1, types, values, NULL, SPI_OK_SELECT);
+	plan = SPI_prepare("SELECT t.target::oid, p.name, t.shared FROM capstan.pipeline_table t "
+					   "JOIN capstan.pipeline p ON p.id = t.pipeline_id "
+					   "WHERE t.target = ANY ($1) ORDER BY t.shared DESC, p.name", 1, types);
+	if (plan == NULL)
+		elog(ERROR, "preparing a statement on the capstan catalog failed");
+	/* our own changes in this transaction are to be seen, too */
+	CommandCounterIncrement();
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	if (SPI_execute_snapshot(plan, values, NULL, snapshot, InvalidSnapshot, true, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "looking for the writers of target tables failed");
+	UnregisterSnapshot(snapshot);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		TargetWriter *writer = MemoryContextAlloc(caller, sizeof(TargetWriter));
@@ -125,6 +136,7 @@ capstan_meta_writers_of(const Oid *targets, int ntargets)
 
 		writer->target = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
 		writer->pipeline = meta_get_text(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, caller);
+		writer->shared = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 3, &isnull));
 		spi = MemoryContextSwitchTo(caller);
 		writers = lappend(writers, writer);
 		MemoryContextSwitchTo(spi);

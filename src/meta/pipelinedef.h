@@ -18,6 +18,7 @@ typedef struct PipelineTableDefinition
 	List	   *key;			/* char *: names of the key columns, in key order */
 	bool		key_ordered;
 	bool		key_pageable;
+	bool		shared;			/* with other pipelines */
 	const char *signature;		/* capstan_source_table_signature */
 	const char *state;			/* 'pending', 'streaming', or 'requested' */
 	int64		rows_estimate;	/* -1: unknown */
@@ -33,6 +34,7 @@ typedef struct PipelineDefinition
 	const char *snapshot;
 	const char *zero_dates;
 	const char *nul_bytes;
+	bool		shared_target;
 	List	   *tables;			/* PipelineTableDefinition * */
 	List	   *objects;		/* TargetObject *, their numbers being places in `tables` */
 } PipelineDefinition;
@@ -45,7 +47,9 @@ typedef struct TargetWriter
 {
 	Oid			target;
 	char	   *pipeline;
+	bool		shared;			/* with others that say so */
 } TargetWriter;
+/* As of this moment, whatever the isolation level of the transaction. */
 extern List *capstan_meta_writers_of(const Oid *targets, int ntargets);
 
 /* Locks the row until the transaction's end, so that start, stop and drop take turns.  False: there is none. */

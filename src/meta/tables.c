@@ -16,7 +16,7 @@
 #define TABLE_COLUMNS "t.id, t.source_schema, t.source_table, COALESCE(" SHADOW ", t.target)::oid, t.key_ordered, t.key_pageable, " \
 	"t.definition, t.state, t.generation, t.rows_estimate, t.bytes_estimate, t.defaults, t.since, " \
 	"t.since IS NOT NULL AND t.state <> 'streaming' AND NOT EXISTS (SELECT FROM capstan.copied_range r " \
-	"WHERE r.table_id = t.id AND r.generation = t.generation AND r.gtid_set IS NOT NULL), " SHADOW " IS NOT NULL"
+	"WHERE r.table_id = t.id AND r.generation = t.generation AND r.gtid_set IS NOT NULL), " SHADOW " IS NOT NULL, t.shared"
 /* Anything planned or copied but the whole table as one range that is not copied? */
 #define HAS_RANGES "EXISTS (SELECT 1 FROM capstan.copied_range r WHERE r.table_id = t.id AND r.generation = t.generation " \
 	"AND (r.low IS NOT NULL OR r.high IS NOT NULL OR r.gtid_set IS NOT NULL))"
@@ -50,8 +50,9 @@ load_table(HeapTuple tuple, TupleDesc desc, MemoryContext context)
 	table->since = meta_get_text(tuple, desc, 13, context);
 	table->untouched = DatumGetBool(SPI_getbinval(tuple, desc, 14, &isnull));
 	table->in_shadow = DatumGetBool(SPI_getbinval(tuple, desc, 15, &isnull));
-	if (desc->natts > 15)
-		table->has_ranges = DatumGetBool(SPI_getbinval(tuple, desc, 16, &isnull));
+	table->shared = DatumGetBool(SPI_getbinval(tuple, desc, 16, &isnull));
+	if (desc->natts > 16)
+		table->has_ranges = DatumGetBool(SPI_getbinval(tuple, desc, 17, &isnull));
 	return table;
 }
 

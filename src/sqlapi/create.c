@@ -10,6 +10,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "funcapi.h"
@@ -148,7 +149,7 @@ sqlapi_raise_failed_check(const PipelinePlan *plan)
 					 first->fix == NULL ? "" : first->fix, first->fix == NULL ? "" : "\n",
 					 quote_literal_cstr(request->server), patterns_literal(request->patterns),
 					 strcmp(request->snapshot, "incremental") == 0 ? "" : psprintf(", snapshot => '%s'", request->snapshot),
-					 request->truncate_target ? ", truncate_target => true" : "")));
+					 request->truncate_target ? ", truncate_target => true" : request->shared_target ? ", shared_target => true" : "")));
 }
 
 /* A statement of the calling user's. */
@@ -258,7 +259,7 @@ sqlapi_prepare_targets(PipelinePlan *plan)
 }
 
 PipelineTableDefinition *
-sqlapi_define_table(const PlannedTable *planned, const char *state)
+sqlapi_define_table(const PlannedTable *planned, const char *state, bool shared)
 {
 	const SourceTable *source = &planned->info->table;
 	PipelineTableDefinition *table = palloc0(sizeof(PipelineTableDefinition));
@@ -271,8 +272,14 @@ sqlapi_define_table(const PlannedTable *planned, const char *state)
 	table->target = planned->target;
 	for (int i = 0; i < source->nkey; i++)
 		table->key = lappend(table->key, source->columns[source->key[i]].name);
-	table->key_ordered = capstan_map_key_is_ordered(source);
-	table->key_pageable = capstan_map_key_is_pageable(source);
+	/*
+	 * Rows of a foreign table may be there although the range that brought them was not committed here.  Without a gate the stream
+	 * keeps them right until the range is copied again, which then meets what it would write.
+	 */
+	table->key_ordered = capstan_map_key_is_ordered(source) && (get_rel_relkind(planned->target) != RELKIND_FOREIGN_TABLE || planned->captured != NULL);
+	/* of a shared table each row that is there already is somebody else's: no change may come before its range (change.c) */
+	table->key_pageable = capstan_map_key_is_pageable(source) && (table->key_ordered || !shared);
+	table->shared = shared;
 	table->signature = signature.data;
 	table->state = state;
 	table->rows_estimate = planned->info->rows_estimate;
@@ -363,9 +370,11 @@ capstan_create_pipeline(PG_FUNCTION_ARGS)
 	definition.snapshot = request.snapshot;
 	definition.zero_dates = request.zero_dates;
 	definition.nul_bytes = request.nul_bytes;
+	definition.shared_target = request.shared_target;
 	foreach(lc, plan->tables)
 		definition.tables = lappend(definition.tables,
-									sqlapi_define_table(lfirst(lc), strcmp(request.snapshot, "never") != 0 ? "pending" : "streaming"));
+									sqlapi_define_table(lfirst(lc), strcmp(request.snapshot, "never") != 0 ? "pending" : "streaming",
+														request.shared_target));
 	definition.objects = sqlapi_map_objects(plan);
 	PG_RETURN_INT64(capstan_meta_create_pipeline(&definition));
 }

@@ -43,6 +43,7 @@ typedef struct PipelineRequest
 	List	   *patterns;		/* char * */
 	char	   *snapshot;
 	bool		truncate_target;
+	bool		shared_target;
 	char	   *zero_dates;
 	char	   *nul_bytes;
 	MapPolicies policies;
@@ -77,7 +78,7 @@ typedef struct PipelinePlan
 	char	   *since;			/* what the source had executed before it was asked for the tables */
 } PipelinePlan;
 
-/* Reads and validates the arguments from `first` on: server, tables, snapshot, truncate_target, zero_dates, nul_bytes. */
+/* Reads and validates the arguments from `first` on: server, tables, snapshot, truncate_target, zero_dates, nul_bytes, shared_target. */
 extern void sqlapi_read_request(FunctionCallInfo fcinfo, int first, PipelineRequest *request);
 /*
  * Connects to the source and runs every check; changes nothing.  With lock_targets existing targets
@@ -87,7 +88,7 @@ extern PipelinePlan *sqlapi_plan_pipeline(const PipelineRequest *request, bool l
 
 extern PreflightCheck *sqlapi_add_check(PipelinePlan *plan, CheckStatus status, const char *name);
 
-/* create.c: what create_pipeline does with a plan, for whoever else has one. */
+/* create.c: what create_pipeline does with a plan, for whoever else has one.  shared: with other pipelines. */
 
 /* "schema.table" of the source, where the dot is known to it; schema and table are set even if there is none. */
 extern SourceTableInfo *sqlapi_find_source_table(SourceConn *conn, char *name, char **schema, char **table);
@@ -96,10 +97,14 @@ extern void sqlapi_prepare_targets(PipelinePlan *plan);
 /* List of TargetObject *; a notice if not all is translated. */
 extern List *sqlapi_map_objects(const PipelinePlan *plan);
 struct PipelineTableDefinition;
-extern struct PipelineTableDefinition *sqlapi_define_table(const PlannedTable *planned, const char *state);
+extern struct PipelineTableDefinition *sqlapi_define_table(const PlannedTable *planned, const char *state, bool shared);
 
 /* targetchecks.c: called by sqlapi_plan_pipeline */
 extern void sqlapi_check_instance(PipelinePlan *plan);
 extern void sqlapi_check_targets(PipelinePlan *plan, bool lock_targets);
+/* A check of one target; an error makes the table unusable. */
+extern PreflightCheck *sqlapi_target_check(PipelinePlan *plan, PlannedTable *table, CheckStatus status, const char *what, int sqlerrcode);
+/* foreigntarget.c: has the remote table of a foreign table a unique constraint on the source's key?  search_path is pinned. */
+extern void sqlapi_check_remote_key(PipelinePlan *plan, PlannedTable *table);
 
 #endif

@@ -100,6 +100,26 @@ read_patterns(ArrayType *array)
 	return patterns;
 }
 
+/* What would touch the rows of other pipelines, or take the same key for right in silence. */
+static void
+check_shared(const PipelineRequest *request)
+{
+	if (!request->shared_target)
+		return;
+	if (request->truncate_target)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("truncate_target contradicts shared_target"),
+				 errdetail("It would remove the rows of the other pipelines."),
+				 errhint("TRUNCATE the table before the first of its pipelines is created.")));
+	if (strcmp(request->snapshot, "incremental") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("shared_target needs snapshot => 'incremental'"),
+				 errdetail("A consistent copy that starts over empties its targets, and of a target that is declared to equal the source "
+						   "nobody knows whose rows are whose.")));
+}
+
 void
 sqlapi_read_request(FunctionCallInfo fcinfo, int first, PipelineRequest *request)
 {
@@ -125,6 +145,11 @@ sqlapi_read_request(FunctionCallInfo fcinfo, int first, PipelineRequest *request
 	request->policies.zero_dates = choose("zero_dates", request->zero_dates, zero_dates_choices);
 	request->nul_bytes = sqlapi_text_argument(fcinfo, first + 5, "nul_bytes");
 	request->policies.nul_bytes = choose("nul_bytes", request->nul_bytes, nul_bytes_choices);
+	if (PG_ARGISNULL(first + 6))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", "shared_target")));
+	request->shared_target = PG_GETARG_BOOL(first + 6);
 
 	if (request->truncate_target && strcmp(request->snapshot, "never") == 0)
 		ereport(ERROR,
@@ -132,4 +157,5 @@ sqlapi_read_request(FunctionCallInfo fcinfo, int first, PipelineRequest *request
 				 errmsg("truncate_target contradicts snapshot => 'never'"),
 				 errdetail("Without a copy, the target must hold the source's rows already."),
 				 errhint("Leave out truncate_target, or use snapshot => 'incremental'.")));
+	check_shared(request);
 }

@@ -9,7 +9,9 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "executor/spi.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -89,6 +91,7 @@ init_request(PipelineRequest *request, const Pipeline *pipeline, const char *pur
 	request->server = pipeline->server;
 	request->snapshot = "incremental";
 	request->policies = pipeline->policies;
+	request->shared_target = pipeline->shared_target;
 	request->purpose = purpose;
 }
 
@@ -190,6 +193,11 @@ capstan_add_table(PG_FUNCTION_ARGS)
 	init_request(&request, pipeline, psprintf("add table %s to pipeline \"%s\"", name, pipeline->name));
 	request.add = name;
 	request.truncate_target = PG_GETARG_BOOL(2);
+	if (request.truncate_target && pipeline->shared_target)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("truncate_target contradicts shared_target"),
+				 errdetail("It would remove the rows of the other pipelines.")));
 
 	become_owner(pipeline, &caller);
 	plan = sqlapi_plan_pipeline(&request, true);
@@ -205,7 +213,7 @@ capstan_add_table(PG_FUNCTION_ARGS)
 	sqlapi_prepare_targets(plan);
 	start.since = plan->since;
 	start.defaults = planned->defaults;
-	capstan_meta_add_table(pipeline->id, sqlapi_define_table(planned, "requested"), &start, pattern_of(&planned->info->table),
+	capstan_meta_add_table(pipeline->id, sqlapi_define_table(planned, "requested", pipeline->shared_target), &start, pattern_of(&planned->info->table),
 						   sqlapi_map_objects(plan));
 	become_caller(&caller);
 
@@ -242,6 +250,21 @@ run(const char *sql)
 		elog(ERROR, "\"%s\" returned %s", sql, SPI_result_code_string(rc));
 }
 
+/* A foreign table has no index to be made like. */
+static const char *
+key_clause(const PlannedTable *planned)
+{
+	const SourceTable *source = &planned->info->table;
+	StringInfoData columns;
+
+	if (get_rel_relkind(planned->target) != RELKIND_FOREIGN_TABLE)
+		return "";
+	initStringInfo(&columns);
+	for (int i = 0; i < source->nkey; i++)
+		appendStringInfo(&columns, "%s%s", i > 0 ? ", " : "", quote_identifier(source->columns[source->key[i]].name));
+	return psprintf(", PRIMARY KEY (%s)", columns.data);
+}
+
 /*
  * A table like the target, made as its owner.  Autovacuum is kept away from it, so that nothing but somebody's look is in the way
  * when it is dropped.
@@ -261,8 +284,8 @@ make_shadow(const PlannedTable *planned, int generation)
 	SetUserIdAndSecContext(planned->target_owner, sec_context | SECURITY_RESTRICTED_OPERATION);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL) WITH (autovacuum_enabled = false, toast.autovacuum_enabled = false)",
-				 qualified, planned->target_name));
+	run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL%s) WITH (autovacuum_enabled = false, toast.autovacuum_enabled = false)",
+				 qualified, planned->target_name, key_clause(planned)));
 	run(psprintf("COMMENT ON TABLE %s IS %s", qualified,
 				 quote_literal_cstr(psprintf("new content of %s, which capstan resyncs; it will be dropped", planned->target_name))));
 	SPI_finish();
@@ -296,7 +319,7 @@ begin_resync(const Pipeline *pipeline, const PipelinePlan *plan, const PlannedTa
 
 	/* before the table's row is locked: a worker that is at the shadow may want that row next */
 	capstan_apply_drop_shadow(planned->captured->id, true);
-	generation = capstan_meta_new_generation(planned->captured->id, sqlapi_define_table(planned, "requested"), &start);
+	generation = capstan_meta_new_generation(planned->captured->id, sqlapi_define_table(planned, "requested", false), &start);
 	become_owner(pipeline, &caller);
 	shadow.shadow = make_shadow(planned, generation);
 	map = capstan_map_build(&planned->info->table, shadow.shadow, pipeline->policies, CurrentMemoryContext);
@@ -317,6 +340,12 @@ resync(const Pipeline *pipeline, List *tables, const char *purpose, const char *
 	Caller		caller;
 	ListCell   *lc;
 
+	if (pipeline->shared_target)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot %s: other pipelines write its target tables, too", purpose),
+				 errdetail("What is copied anew replaces all rows of the target, and whose they are is not known."),
+				 errhint("Call capstan.remove_table() in each pipeline that shares the table, TRUNCATE it, and call capstan.add_table() in each.")));
 	foreach(lc, tables)
 	{
 		PipelineTable *table = lfirst(lc);

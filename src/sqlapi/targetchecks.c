@@ -43,6 +43,8 @@ typedef struct TargetState
 	char	   *triggers;		/* that fire even in a replica session; NULL: none */
 	char	   *referenced_by;	/* foreign keys of tables that are not captured; NULL: none */
 	char	   *writer;			/* another pipeline; NULL: none */
+	bool		shared;			/* and that one shares it */
+	int			updatable;		/* events that it takes, as pg_relation_is_updatable() says */
 } TargetState;
 
 #define TARGETS_SQL \
@@ -51,6 +53,7 @@ typedef struct TargetState
 	"ELSE has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE') END, " \
 	"c.oid, c.relkind, c.relpersistence, c.relowner, pg_has_role(c.relowner, 'USAGE'), " \
 	"c.relkind IN ('r', 'p') AND row_security_active(c.oid), " \
+	"CASE WHEN c.relkind = 'f' THEN pg_relation_is_updatable(c.oid, false) END, " \
 	"(SELECT string_agg(x.name, ', ' ORDER BY x.name) FROM (" \
 	"  SELECT tgname::text FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgenabled IN ('A', 'R') " \
 	"  UNION ALL SELECT rulename::text FROM pg_rewrite WHERE ev_class = c.oid AND ev_enabled IN ('A', 'R')) AS x(name)), " \
@@ -68,8 +71,8 @@ user_name(void)
 	return GetUserNameFromId(GetUserId(), false);
 }
 
-static PreflightCheck *
-target_check(PipelinePlan *plan, PlannedTable *table, CheckStatus status, const char *what, int sqlerrcode)
+PreflightCheck *
+sqlapi_target_check(PipelinePlan *plan, PlannedTable *table, CheckStatus status, const char *what, int sqlerrcode)
 {
 	PreflightCheck *check = sqlapi_add_check(plan, status, psprintf("%s %s", what, table->target_name));
 
@@ -182,9 +185,10 @@ load_states(PipelinePlan *plan)
 		state->owner = DatumGetObjectId(SPI_getbinval(tuple, desc, 6, &isnull));
 		state->owned = DatumGetBool(SPI_getbinval(tuple, desc, 7, &isnull));
 		state->row_security = DatumGetBool(SPI_getbinval(tuple, desc, 8, &isnull));
-		text = SPI_getvalue(tuple, desc, 9);
-		state->triggers = text == NULL ? NULL : MemoryContextStrdup(caller, text);
+		state->updatable = DatumGetInt32(SPI_getbinval(tuple, desc, 9, &isnull));
 		text = SPI_getvalue(tuple, desc, 10);
+		state->triggers = text == NULL ? NULL : MemoryContextStrdup(caller, text);
+		text = SPI_getvalue(tuple, desc, 11);
 		state->referenced_by = text == NULL ? NULL : MemoryContextStrdup(caller, text);
 	}
 	SPI_finish();
@@ -208,8 +212,18 @@ load_writers(PipelinePlan *plan, TargetState *states)
 
 		for (int i = 0; i < count; i++)
 			if (states[i].exists && states[i].relid == writer->target)
+			{
+				/* those that share it come first: one that does not is the last word */
 				states[i].writer = writer->pipeline;
+				states[i].shared = writer->shared;
+			}
 	}
+}
+
+static bool
+is_reserved_schema(const char *name)
+{
+	return strncmp(name, "pg_", 3) == 0 || strcmp(name, "information_schema") == 0 || strcmp(name, "capstan") == 0;
 }
 
 /* Schemas that are not for user tables; false and a check if it is one. */
@@ -218,10 +232,9 @@ check_schema_name(PipelinePlan *plan, PlannedTable *table)
 {
 	PreflightCheck *check;
 
-	if (strncmp(table->target_schema, "pg_", 3) != 0 && strcmp(table->target_schema, "information_schema") != 0 &&
-		strcmp(table->target_schema, "capstan") != 0)
+	if (!is_reserved_schema(table->target_schema))
 		return true;
-	check = target_check(plan, table, CHECK_ERROR, "target_schema", ERRCODE_RESERVED_NAME);
+	check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_schema", ERRCODE_RESERVED_NAME);
 	check->found = psprintf("schema name %s is reserved here", quote_identifier(table->target_schema));
 	check->wanted = "a schema for user tables";
 	check->fix = "Leave the table out of the patterns.";
@@ -261,7 +274,7 @@ check_creation(PipelinePlan *plan, PlannedTable *table, const TargetState *state
 	}
 	if (strcmp(plan->request->snapshot, "never") == 0)
 	{
-		check = target_check(plan, table, CHECK_WARNING, "target_missing", 0);
+		check = sqlapi_target_check(plan, table, CHECK_WARNING, "target_missing", 0);
 		check->found = "does not exist: it will be made, and the source's rows are not copied";
 		check->wanted = "with snapshot => 'never', a table that equals the source's";
 		check->fix = "Create and fill it, or use snapshot => 'incremental'.";
@@ -286,7 +299,7 @@ check_map(PipelinePlan *plan, PlannedTable *table)
 		appendStringInfo(&found, "%s%s", found.len == 0 ? "" : "; ", (char *) lfirst(lc));
 	if (OidIsValid(table->target))
 	{
-		check = target_check(plan, table, CHECK_ERROR, "target_columns", CAPSTAN_ERRCODE_TARGET_TABLE);
+		check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_columns", CAPSTAN_ERRCODE_TARGET_TABLE);
 		check->wanted = "a column with a fitting type for each column of the source, and a unique index on the key";
 		check->fix = psprintf("ALTER TABLE %s ...; SELECT capstan.table_ddl(%s, %s) shows the table that capstan would make.",
 							  table->target_name, quote_literal_cstr(plan->request->server),
@@ -326,15 +339,17 @@ target_has_rows(const char *target_name)
 }
 
 static void
-check_content(PipelinePlan *plan, PlannedTable *table)
+check_content(PipelinePlan *plan, PlannedTable *table, const TargetState *state)
 {
 	PreflightCheck *check;
 
 	if (plan->request->truncate_target || strcmp(plan->request->snapshot, "never") == 0)
 		return;
+	if (plan->request->shared_target && state->writer != NULL)
+		return;
 	if (!target_has_rows(table->target_name))
 		return;
-	check = target_check(plan, table, CHECK_ERROR, "target_empty", CAPSTAN_ERRCODE_TARGET_TABLE);
+	check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_empty", CAPSTAN_ERRCODE_TARGET_TABLE);
 	check->found = "the table holds rows";
 	check->wanted = "an empty table, to copy the source's rows into";
 	check->fix = psprintf("TRUNCATE %s; or truncate_target => true; or, if it equals the source already, snapshot => 'never'",
@@ -349,7 +364,7 @@ check_surroundings(PipelinePlan *plan, PlannedTable *table, const TargetState *s
 
 	if (state->triggers != NULL)
 	{
-		check = target_check(plan, table, CHECK_WARNING, "target_triggers", 0);
+		check = sqlapi_target_check(plan, table, CHECK_WARNING, "target_triggers", 0);
 		check->found = psprintf("enabled ALWAYS or REPLICA: %s", state->triggers);
 		check->wanted = "no trigger or rule that changes what is replicated";
 		check->fix = psprintf("ALTER TABLE %s DISABLE TRIGGER ... (ENABLE TRIGGER alone does not fire for replicated rows)",
@@ -358,7 +373,7 @@ check_surroundings(PipelinePlan *plan, PlannedTable *table, const TargetState *s
 	/* of a single table, the others of its pipeline are not told from strangers */
 	if (state->referenced_by != NULL && plan->request->patterns != NIL)
 	{
-		check = target_check(plan, table, CHECK_WARNING, "target_references", 0);
+		check = sqlapi_target_check(plan, table, CHECK_WARNING, "target_references", 0);
 		check->found = psprintf("referenced by tables that are not captured: %s", state->referenced_by);
 		check->wanted = "references among captured tables: others are not checked when rows are replicated";
 		check->fix = "Capture those tables too, or drop the constraints.";
@@ -366,14 +381,86 @@ check_surroundings(PipelinePlan *plan, PlannedTable *table, const TargetState *s
 }
 
 static void
-check_existing(PipelinePlan *plan, PlannedTable *table, const TargetState *state, bool lock_targets)
+check_writer(PipelinePlan *plan, PlannedTable *table, const TargetState *state)
+{
+	PreflightCheck *check;
+
+	if (state->writer == NULL || (state->shared && plan->request->shared_target))
+		return;
+	check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_writer", ERRCODE_OBJECT_IN_USE);
+	check->found = psprintf("pipeline \"%s\" writes it", state->writer);
+	check->wanted = "one pipeline for each table, or shared_target for all of them";
+	check->fix = psprintf("Leave the table out of the patterns, or SELECT capstan.drop_pipeline(%s);%s",
+						  quote_literal_cstr(state->writer),
+						  state->shared ? " or, for shards of one table with keys of their own, shared_target => true" : "");
+}
+
+/* Bits of pg_relation_is_updatable(). */
+#define TAKES_ALL ((1 << CMD_INSERT) | (1 << CMD_UPDATE) | (1 << CMD_DELETE))
+
+static void
+check_foreign(PipelinePlan *plan, PlannedTable *table, const TargetState *state)
+{
+	PreflightCheck *check;
+
+	if ((state->updatable & TAKES_ALL) != TAKES_ALL)
+	{
+		check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_foreign", ERRCODE_WRONG_OBJECT_TYPE);
+		check->found = "the foreign table does not take inserts, updates and deletes";
+		check->wanted = "a foreign table that can be written";
+		check->fix = psprintf("ALTER FOREIGN TABLE %s OPTIONS (SET updatable 'true'); or another foreign-data wrapper", table->target_name);
+		return;
+	}
+	if (plan->request->shared_target)
+	{
+		check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_shared", CAPSTAN_ERRCODE_TARGET_TABLE);
+		check->found = "a foreign table: after a crash rows of this pipeline may be there that it does not know of";
+		check->wanted = "with shared_target, a table of this database";
+		check->fix = "Leave it out of the patterns, or use one pipeline for each foreign table.";
+		return;
+	}
+	sqlapi_check_remote_key(plan, table);
+	if (!table->usable)
+		return;
+	check = sqlapi_target_check(plan, table, CHECK_WARNING, "target_foreign", 0);
+	check->found = "a foreign table: its rows are committed on the other server before the position is committed here";
+	check->wanted = "readers there that can live with changes that are applied once more after a crash";
+	check->fix = "See \"Foreign tables\" in doc/operations.md.";
+}
+
+/*
+ * Locked in the order of the plan, before anything is asked that must stay true.  Those that the caller does not own, and things
+ * that are no tables, are refused anyway.
+ */
+static void
+lock_existing(PipelinePlan *plan, const TargetState *states, LOCKMODE mode)
+{
+	for (int i = 0; i < list_length(plan->tables); i++)
+	{
+		PlannedTable *table = list_nth(plan->tables, i);
+		const TargetState *state = &states[i];
+
+		if (!state->exists || !state->owned || is_reserved_schema(table->target_schema) || (state->relkind != RELKIND_RELATION && state->relkind != RELKIND_PARTITIONED_TABLE &&
+												state->relkind != RELKIND_FOREIGN_TABLE))
+			continue;
+		LockRelationOid(state->relid, mode);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(state->relid)))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("target table %s was dropped at the same time", table->target_name),
+					 errhint("Try again.")));
+	}
+}
+
+static void
+check_existing(PipelinePlan *plan, PlannedTable *table, const TargetState *state)
 {
 	PreflightCheck *check;
 
 	if (state->relkind != RELKIND_RELATION && state->relkind != RELKIND_PARTITIONED_TABLE &&
 		state->relkind != RELKIND_FOREIGN_TABLE)
 	{
-		check = target_check(plan, table, CHECK_ERROR, "target_kind", ERRCODE_WRONG_OBJECT_TYPE);
+		check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_kind", ERRCODE_WRONG_OBJECT_TYPE);
 		check->found = "something else than a table has this name";
 		check->wanted = "a table, or a free name";
 		check->fix = "Rename or drop it.";
@@ -381,14 +468,14 @@ check_existing(PipelinePlan *plan, PlannedTable *table, const TargetState *state
 	}
 	if (state->persistence != RELPERSISTENCE_PERMANENT)
 	{
-		check = target_check(plan, table, CHECK_ERROR, "target_persistence", CAPSTAN_ERRCODE_TARGET_TABLE);
+		check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_persistence", CAPSTAN_ERRCODE_TARGET_TABLE);
 		check->found = "the table is unlogged: a crash would empty it";
 		check->wanted = "a logged table";
 		check->fix = psprintf("ALTER TABLE %s SET LOGGED;", table->target_name);
 	}
 	if (!state->owned)
 	{
-		check = target_check(plan, table, CHECK_ERROR, "target_owner", ERRCODE_INSUFFICIENT_PRIVILEGE);
+		check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_owner", ERRCODE_INSUFFICIENT_PRIVILEGE);
 		check->found = psprintf("owned by %s", GetUserNameFromId(state->owner, false));
 		check->wanted = psprintf("owned by %s, or by a role that it is a member of", user_name());
 		check->fix = psprintf("ALTER TABLE %s OWNER TO %s; or GRANT %s TO %s;", table->target_name,
@@ -397,33 +484,22 @@ check_existing(PipelinePlan *plan, PlannedTable *table, const TargetState *state
 	}
 	if (state->row_security)
 	{
-		check = target_check(plan, table, CHECK_ERROR, "target_row_security", CAPSTAN_ERRCODE_TARGET_TABLE);
+		check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_row_security", CAPSTAN_ERRCODE_TARGET_TABLE);
 		check->found = psprintf("row security applies to %s", user_name());
 		check->wanted = "no row security between the pipeline and its rows";
 		check->fix = psprintf("ALTER TABLE %s NO FORCE ROW LEVEL SECURITY; or DISABLE ROW LEVEL SECURITY",
 							  table->target_name);
 	}
-	if (state->writer != NULL && table->captured == NULL)
-	{
-		check = target_check(plan, table, CHECK_ERROR, "target_writer", ERRCODE_OBJECT_IN_USE);
-		check->found = psprintf("pipeline \"%s\" writes it", state->writer);
-		check->wanted = "one pipeline for each table";
-		check->fix = psprintf("Leave the table out of the patterns, or SELECT capstan.drop_pipeline(%s);",
-							  quote_literal_cstr(state->writer));
-	}
+	if (table->captured == NULL)
+		check_writer(plan, table, state);
+	if (state->relkind == RELKIND_FOREIGN_TABLE)
+		check_foreign(plan, table, state);
 	check_surroundings(plan, table, state);
 	if (!table->usable)
 		return;
-
-	LockRelationOid(state->relid, lock_targets ? ShareRowExclusiveLock : AccessShareLock);
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(state->relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("target table %s was dropped at the same time", table->target_name),
-				 errhint("Try again.")));
 	check_map(plan, table);
 	if (table->usable)
-		check_content(plan, table);
+		check_content(plan, table, state);
 }
 
 /*
@@ -459,6 +535,7 @@ sqlapi_check_targets(PipelinePlan *plan, bool lock_targets)
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	states = load_states(plan);
+	lock_existing(plan, states, lock_targets ? ShareRowExclusiveLock : AccessShareLock);
 	load_writers(plan, states);
 	for (int i = 0; i < list_length(plan->tables); i++)
 	{
@@ -471,8 +548,17 @@ sqlapi_check_targets(PipelinePlan *plan, bool lock_targets)
 		table->target_owner = state->owner;
 		if (!check_schema_name(plan, table))
 			continue;
+		if (plan->request->shared_target && table->info->table.nkey == 0)
+		{
+			PreflightCheck *check = sqlapi_target_check(plan, table, CHECK_ERROR, "target_shared", CAPSTAN_ERRCODE_TARGET_TABLE);
+
+			check->found = "the table has no key: equal rows of two sources would not be told apart";
+			check->wanted = "with shared_target, a key";
+			check->fix = "Give the table a primary key on the source, or leave it out of the patterns.";
+			continue;
+		}
 		if (state->exists)
-			check_existing(plan, table, state, lock_targets);
+			check_existing(plan, table, state);
 		else
 		{
 			check_creation(plan, table, state, &reported_schema);
@@ -480,7 +566,7 @@ sqlapi_check_targets(PipelinePlan *plan, bool lock_targets)
 		}
 		if (table->usable)
 		{
-			PreflightCheck *check = target_check(plan, table, CHECK_OK, "target", 0);
+			PreflightCheck *check = sqlapi_target_check(plan, table, CHECK_OK, "target", 0);
 
 			check->found = state->exists ? "fits the source" : "will be made";
 			check->wanted = psprintf("a table for %s", table->source_name);

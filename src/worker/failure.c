@@ -27,6 +27,8 @@
 /* Back-off after the n-th transient failure in a row: doubles up to the longest. */
 #define BACKOFF_FIRST_MS 250
 #define BACKOFF_LONGEST_MS 30000
+/* How often a failure that may be over by the next try is tried again: some 16 s */
+#define UNDER_WAY_TRIES 6
 
 FailurePlace MyPlace;
 
@@ -36,6 +38,10 @@ may_hold_values(const ErrorData *error)
 {
 	if (error->funcname != NULL && strcmp(error->funcname, "exec_stmt_raise") == 0)
 		return true;
+	/* of another server, where it may have been raised with any SQLSTATE */
+	if (error->funcname != NULL && strcmp(error->funcname, "pgfdw_report_error") == 0 &&
+		ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
+		return !capstan_errcode_is_transient(error->sqlerrcode);
 	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
 	{
 		case ERRCODE_DATA_EXCEPTION:
@@ -56,6 +62,24 @@ append_name(StringInfo text, const char *what, const char *name)
 		appendStringInfo(text, "%s%s %s", text->len > 0 ? ", " : "", what, name);
 }
 
+/*
+ * A row of a foreign table that cannot be seen there and is there: what a worker that was killed had sent to be committed may be on its
+ * way yet.  The next try sees it.  If it does not go away, it is another row.
+ */
+static bool
+may_be_under_way(const ErrorData *error, const PipelineSlot *slot)
+{
+	return error->sqlerrcode == ERRCODE_UNIQUE_VIOLATION && error->funcname != NULL && strcmp(error->funcname, "pgfdw_report_error") == 0 &&
+		slot->failures < UNDER_WAY_TRIES;
+}
+
+/* The one refusal of this kind that names a table and no constraint. */
+static bool
+lacks_partition(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_CHECK_VIOLATION && error->constraint_name == NULL && error->table_name != NULL;
+}
+
 /* The message without values. */
 static char *
 safe_message(const ErrorData *error)
@@ -66,13 +90,16 @@ safe_message(const ErrorData *error)
 	switch (error->sqlerrcode)
 	{
 		case ERRCODE_UNIQUE_VIOLATION:
-			return psprintf("duplicate key value violates unique constraint \"%s\" of the target",
-							error->constraint_name == NULL ? "?" : error->constraint_name);
+			if (error->constraint_name == NULL)
+				return pstrdup("duplicate key value violates a unique constraint of the target");
+			return psprintf("duplicate key value violates unique constraint \"%s\" of the target", error->constraint_name);
 		case ERRCODE_NOT_NULL_VIOLATION:
 			return psprintf("null value in column \"%s\" of target table \"%s\"",
 							error->column_name == NULL ? "?" : error->column_name,
 							error->table_name == NULL ? "?" : error->table_name);
 		case ERRCODE_CHECK_VIOLATION:
+			if (lacks_partition(error))
+				return psprintf("target table \"%s\" has no partition for a row", error->table_name);
 			return psprintf("a row violates constraint \"%s\" of the target",
 							error->constraint_name == NULL ? "?" : error->constraint_name);
 		default:
@@ -111,6 +138,9 @@ safe_hint(const ErrorData *error)
 
 	if (error->hint != NULL && !scrubbed)
 		return error->hint;
+	if (scrubbed && lacks_partition(error))
+		return "Create the partition (CREATE TABLE ... PARTITION OF ...), or a default one, and call capstan.resume_pipeline(). With "
+			"capstan.log_row_values = on the message shows the partition key.";
 	if (scrubbed)
 		return "Set capstan.log_row_values = on and start the pipeline again to see the full message with its values.";
 	return NULL;
@@ -224,7 +254,7 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	RESUME_INTERRUPTS();
 	MemoryContextSwitchTo(context);
 
-	transient = capstan_errcode_is_transient(error->sqlerrcode) || is_superseded(slot, is_pipeline_worker);
+	transient = capstan_errcode_is_transient(error->sqlerrcode) || may_be_under_way(error, slot) || is_superseded(slot, is_pipeline_worker);
 	if (is_pipeline_worker && !transient && set_apart(slot))
 	{
 		ereport(LOG,

@@ -159,8 +159,12 @@ capstan_copy_range(CopyRun *run, RangeJob *job)
 		copy.columns[i] = &job->source->columns[i];
 	capstan_apply_table_open(job->table, job->source);
 
-	/* without a gate the stream, if there is one, may have brought rows of the range; without a key it left all of them to us */
-	copy.writer = capstan_range_writer_begin(job->table, !run->consistent && !job->table->info->key_ordered && job->source->nkey > 0);
+	/*
+	 * Without a gate the stream, if there is one, may have brought rows of the range; without a key, and to a shared table, it left all of them to
+	 * us.
+	 */
+	copy.writer = capstan_range_writer_begin(job->table, !run->consistent && !job->table->info->key_ordered && !job->table->info->shared &&
+											 job->source->nkey > 0);
 	if (job->table->info->key_pageable)
 		complete = copy_pieces(&copy);
 	else
