@@ -21,8 +21,7 @@ use CrashLoad;
 
 my $my = CapstanTest::MySQL->start;
 my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'10ms'", 'capstan.lock_timeout' => "'700ms'" });
-my $seed = srand($ENV{CAPSTAN_SEED} // int(rand(1e9)));
-note("seed $seed");
+note("seed $CapstanTest::SEED");
 
 my $load = CrashLoad->new(my => $my, pg => $pg, rows => 60_000);
 $load->start_writers;

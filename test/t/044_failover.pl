@@ -40,7 +40,7 @@ sub level
 	my $executed = $primary->sql('SELECT @@GLOBAL.gtid_executed');
 
 	$executed =~ s/\\n|\s//g;
-	return $replica->sql("SELECT WAIT_FOR_EXECUTED_GTID_SET('$executed', 60)");
+	return $replica->sql("SELECT WAIT_FOR_EXECUTED_GTID_SET('$executed', 180)");
 }
 is(level(), 0, 'the replica follows');
 

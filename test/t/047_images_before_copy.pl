@@ -42,7 +42,7 @@ sub sleepers { return scalar(my @rows = $my->query("SELECT id FROM information_s
 # Nobody can lock the tables before this ends.
 sub hold
 {
-	my $holder = $my->background("USE q; START TRANSACTION; INSERT INTO named (id) VALUES ('held'); INSERT INTO ordered (id) VALUES (9999); DO SLEEP(60)");
+	my $holder = $my->background("USE q; START TRANSACTION; INSERT INTO named (id) VALUES ('held'); INSERT INTO ordered (id) VALUES (9999); DO SLEEP(600)");
 	ok(CapstanTest::poll_until(sub { sleepers() == 1 }), 'a transaction keeps the tables from being locked');
 	return $holder;
 }

@@ -38,7 +38,7 @@ for my $n (0 .. $TABLES - 1)
 	$sql .= "INSERT INTO t$n $columns WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < $rows) SELECT /*+ SET_VAR(cte_max_recursion_depth=5000) */ n, n % 4, 0, 'x'$e FROM s;\n";
 }
 $sql .= <<'SQL';
-CREATE DATABASE w; CREATE TABLE w.worst (w INT PRIMARY KEY, us BIGINT, statements BIGINT);
+CREATE DATABASE w; CREATE TABLE w.worst (w INT PRIMARY KEY, us BIGINT, statements BIGINT); CREATE TABLE w.go (on_ INT);
 DELIMITER //
 CREATE PROCEDURE write_some(me INT, first INT, rounds INT)
 BEGIN
@@ -65,6 +65,20 @@ BEGIN
   INSERT INTO w.worst VALUES (me, longest, rounds * 4) ON DUPLICATE KEY UPDATE us = GREATEST(us, longest), statements = statements + rounds * 4;
 END //
 SQL
+$sql .= <<'SQL';
+CREATE PROCEDURE keep_open(run INT)
+BEGIN
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  INSERT INTO t13 VALUES (9000 + run, 9, 9, 9);
+  INSERT INTO t12 VALUES (9000 + run, 9, 9, 9, 'a');
+  INSERT INTO t11 VALUES (9000 + run, 9, 9, 9);
+  WHILE NOT EXISTS (SELECT 1 FROM w.go) DO
+    DO SLEEP(0.05) /* it is open */;
+  END WHILE;
+  COMMIT;
+END //
+SQL
 $my->sql($sql);
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');
@@ -75,28 +89,34 @@ sub round { return $pg->value('SELECT round FROM capstan.snapshot_round') }
 for my $run (1, 2)
 {
 	$pg->safe_psql("SELECT capstan.create_pipeline('m', server => 'source', tables => '{m.*}', truncate_target => true)");
-	$my->sql('DELETE FROM w.worst');
+	$my->sql('DELETE FROM w.worst; DELETE FROM w.go');
 	my @writers = map { $my->background("USE m; CALL write_some($_, $run * 1000, 250)") } 0 .. 3;
-	# A transaction that nobody waits for: its tables cannot be locked for a while.
-	my $open = $my->background("USE m; START TRANSACTION; INSERT INTO t13 VALUES (9000 + $run, 9, 9, 9); INSERT INTO t12 VALUES (9000 + $run, 9, 9, 9, 'a'); INSERT INTO t11 VALUES (9000 + $run, 9, 9, 9); DO SLEEP(7); COMMIT");
-	sleep 0.3;
+	# A transaction that nobody waits for: its tables cannot be locked, until others have been.
+	my $open = $my->background("USE m; CALL keep_open($run)");
+	$my->wait_executing('DO SLEEP(0.05)%');
+	my $meter = $my->stall_meter;
 	$pg->safe_psql("SELECT capstan.start_pipeline('m')");
 	for (1 .. ($run == 2 ? 4 : 0))
 	{
 		sleep 0.8;
 		kill('TERM', $_) for $pg->worker_pids($_ % 2 ? qr/capstan copy "m" 2/ : qr/capstan copy "m" 1/);
 	}
+	# Several rounds are over then, and these tables were in the first.
+	ok($pg->poll_query_until("SELECT count(*) >= 60 FROM capstan.table_status WHERE state = 'streaming'", 't'), "run $run: the others are copied");
+	$my->sql('INSERT INTO w.go VALUES (1)');
 	ok(poll_until(sub { ($pg->psql("SELECT capstan.wait_for_snapshot('m', timeout => '180 s')"))[0] == 0 }), "run $run: the snapshot completes");
 	is($_->wait, 0, "run $run: no statement of a writer failed") or diag($_->errors) for @writers, $open;
+	my $stalled_ms = $meter->worst_ms;
 	sync_pipeline($pg, 'm');
 	tables_equal($my, $pg, ['m.*'], "run $run: all tables");
 	is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.table_status'), 0, "run $run: no row was a surprise");
 	# who is killed while he waits for a lock cannot call it off: the source itself gives it up within two seconds more
-	cmp_ok($my->value('SELECT MAX(us) FROM w.worst'), '<', $run == 1 ? 1_500_000 : 3_500_000, "run $run: the worst wait of a writer");
+	cmp_ok($my->value('SELECT MAX(us) FROM w.worst'), '<', ($run == 1 ? 1_500_000 : 3_500_000) + 1000 * $stalled_ms, "run $run: the worst wait of a writer");
 	note('worst statement: ' . $my->value('SELECT MAX(us) FROM w.worst') / 1000 . ' ms; rounds: ' . round());
 	next if $run == 2;
 	note("$_->[0]: tries $_->[1], locks $_->[2], wait $_->[3] us, copied $_->[4]") for $pg->query("SELECT source_table, lock_tries, lock_count, lock_wait_total_us, copy_finished_at - copy_started_at FROM capstan.pipeline_table WHERE source_table IN ('t11', 't12', 't13', 't14')");
-	cmp_ok(round(), '<', 60, 'rounds are shared');
+	# more tables are left out of a round, and come alone, the slower the writers' transactions are
+	cmp_ok(round(), '<', 75, 'rounds are shared');
 	cmp_ok($pg->value("SELECT min(lock_tries) FROM capstan.pipeline_table WHERE source_table IN ('t11', 't12')"), '>', 1, 'what was locked came alone');
 	drop_pipeline($pg, 'm');
 }

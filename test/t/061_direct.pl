@@ -20,7 +20,8 @@ use CapstanTest;
 use CapstanTest::BothWays;
 
 my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0' ]);
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.lock_timeout' => "'20s'" });
+# Without autovacuum, which may make a TOAST table smaller.
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.lock_timeout' => "'120s'", autovacuum => 'off' });
 
 $my->sql(<<'SQL');
 CREATE DATABASE d; USE d;
@@ -122,9 +123,16 @@ $my->sql("USE d; UPDATE plain SET big = CONCAT('y', big), n = 0 WHERE id = 1; UP
 both_equal('big values changed');
 
 # A session of the target that has the row: the worker waits for it.
-my @holders = map { $_->background("BEGIN; UPDATE d.plain SET s = s WHERE id = 1; SELECT pg_sleep(3); COMMIT") } values %db;
-poll_until(sub { $_->value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3)%' AND wait_event = 'PgSleep'") > 0 }) for values %db;
+my @gates = map { $_->background('SELECT pg_advisory_lock(61); SELECT pg_sleep(601)') } values %db;
+$_->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(601)%' AND wait_event = 'PgSleep' AND datname = current_database()", 1) for values %db;
+my @holders = map { $_->background("BEGIN; UPDATE d.plain SET s = s WHERE id = 1; SELECT pg_advisory_lock(61); COMMIT") } values %db;
+for my $db (values %db)
+{
+	ok($db->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_advisory_lock(61)%' AND wait_event = 'advisory' AND datname = current_database()", 1), 'a session holds a row');
+}
 $my->sql('USE d; UPDATE plain SET n = 77 WHERE id = 1; DELETE FROM plain WHERE id = 2');
+ok($_->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'capstan pipeline' AND wait_event_type = 'Lock' AND datname = current_database()", 1), 'the worker waits for it') for values %db;
+$pg->psql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE \'%pg_sleep(601)%\' AND pid <> pg_backend_pid()', database => $_) for keys %db;
 is($_->wait, 0, 'the holder is through') for @holders;
 both_equal('after a row was held');
 

@@ -103,14 +103,15 @@ $pg->safe_psql(q{
 # The same in a snapshot that is older than the look.
 my $late = q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM public.lag; SELECT pg_sleep(0.7);
 	CREATE TEMP TABLE seen AS SELECT count(*) AS n, count(DISTINCT v) AS v FROM s.inv; COMMIT;
-	INSERT INTO public.wrong SELECT 'inv, late', n, v FROM seen WHERE n <> 2000 OR v <> 1; DROP TABLE seen;} x 100;
-my ($reader, $late_reader);
+	INSERT INTO public.wrong SELECT 'inv, late', n, v FROM seen WHERE n <> 2000 OR v <> 1; DROP TABLE seen;} x 1000;
+my ($reader, $late_reader, $meter);
 
 sub read_on
 {
 	$pg->safe_psql('DROP TABLE IF EXISTS public.enough');
 	$reader = $pg->background('CALL public.look()');
 	$late_reader = $pg->background($late);
+	$meter //= $my->stall_meter;
 }
 
 sub read_off
@@ -123,7 +124,9 @@ sub read_off
 	$late_reader->stop;
 	is($reader->wait, 0, "$name: the other one neither") or diag($reader->errors);
 	is($pg->safe_psql('SELECT * FROM public.wrong LIMIT 5'), '', "$name: readers saw all rows, of one version");
-	ok($pg->value("SELECT worst < '$most' FROM public.lag"), "$name: a table that nobody touched never lagged by more than $most")
+	my $stalled = $meter->worst_ms;
+	undef $meter;
+	is($pg->value("SELECT worst < '$most s'::interval + 5 * '$stalled ms'::interval FROM public.lag"), 't', "$name: a table that nobody touched never lagged by more than $most s")
 	  or diag($pg->value('SELECT worst FROM public.lag'));
 	note("$name: worst lag ", $pg->value('SELECT worst FROM public.lag'));
 }
@@ -137,7 +140,8 @@ sub all_equal
 
 	sync_pipeline($pg, 'p');
 	tables_equal($my, $pg, [ @tables, @more ], $name);
-	is($pg->value("SELECT count(*) FROM pg_class WHERE relname LIKE 'capstan\\_shadow%'") . $pg->value('SELECT count(*) FROM capstan.table_shadow'), '00', "$name: no shadow is left");
+	# one that somebody is reading is dropped later
+	ok($pg->poll_query_until("SELECT (SELECT count(*) FROM pg_class WHERE relname LIKE 'capstan\\_shadow%') + (SELECT count(*) FROM capstan.table_shadow)", 0), "$name: no shadow is left");
 }
 
 sub generation { return $pg->value("SELECT generation FROM capstan.table_status WHERE pipeline = 'p' AND source_table = '$_[0]'") }
@@ -165,7 +169,7 @@ is($pg->value("SELECT 's.still'::regclass::oid"), $oid, 'the target is the same 
 ok($pg->value("SELECT count(*) = 50 AND has_table_privilege('reader', 's.still', 'SELECT') FROM s.seen"), 'its view and its grants are there');
 is($pg->safe_psql("SELECT class, source_table, resolved_by, resolution FROM capstan.incident WHERE severity = 'action' AND source_table IN ('s.later', 's.still') ORDER BY id"),
 	"table_added|s.later|postgres|add_table\ntable_resynced|s.still|postgres|a test of still", 'who did what, and why');
-read_off('resync', '5 s');
+read_off('resync', 10);
 write_off();
 all_equal('after a resync under load', 's.later');
 
@@ -200,7 +204,7 @@ is(generation('inv'), 6, 'generations count up');
 $pg->safe_psql("SELECT capstan.wait_for_source('p', timeout => '180 s')");
 is($pg->value("SELECT count(*) FROM capstan.table_status WHERE source_table = 'later'"), 0, 'a table is removed');
 ok($pg->value("SELECT count(*) > 0 FROM s.later"), 'and its target stays');
-read_off('kills', '10 s');
+read_off('kills', 30);
 write_off();
 all_equal('after kills');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'nothing has halted so far');
@@ -260,8 +264,8 @@ all_equal('and is passed over by the next resync');
 
 $pg->safe_psql("SELECT capstan.stop_pipeline('p')");
 $pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped');
-$my->sql("UPDATE s.txt SET v = v + 1; UPDATE s.bag SET v = v + 1; FLUSH LOGS; INSERT INTO s.still VALUES (2000, 2000, 'x', 1); FLUSH LOGS");
-$my->sql("PURGE BINARY LOGS TO '" . ($my->query('SHOW BINARY LOGS'))[-1][0] . "'");
+$my->sql("UPDATE s.txt SET v = v + 1; UPDATE s.bag SET v = v + 1; FLUSH LOGS; INSERT INTO s.still VALUES (2000, 2000, 'x', 1)");
+$my->purge_logs;
 $pg->safe_psql("SELECT capstan.start_pipeline('p')");
 expect_halt($pg, 'p', 'gtids_purged');
 $pg->safe_psql("SELECT capstan.restart_snapshot('p', 'binary logs were purged')");

@@ -114,25 +114,37 @@ for my $case (
 
 # What stands in the way of one lock, and of the other.
 for my $case (
-	[ 'plain', 'a transaction', 'START TRANSACTION; UPDATE bank.nothing SET id = id + 1; INSERT INTO bank.nothing VALUES (1); DO SLEEP(3); COMMIT' ],
-	[ 'flusher', 'a SELECT', 'SELECT SLEEP(8) FROM bank.a LIMIT 1' ])
+	[ 'plain', 'a transaction', 'START TRANSACTION; UPDATE bank.nothing SET id = id + 1; INSERT INTO bank.nothing VALUES (1); DO SLEEP(300)' ],
+	[ 'flusher', 'a SELECT', 'SELECT SLEEP(300) FROM bank.a LIMIT 1' ])
 {
 	my ($user, $what, $sql) = @$case;
 
 	subtest "$what in the way of $user" => sub {
 		create('l', $user);
+		# Until it is ended by name; a second at least, so that capstan takes it for a long one.
 		my $long = $my->background($sql);
-		sleep(1.2);
-		my $probe = $my->background('CALL bank.probe(2)');
+		$my->wait_executing('%SLEEP(300)%', seconds => 2);
+		my $meter = $my->stall_meter(write => 0);
+		my $probe = $my->background('CALL bank.probe(4)');
 		$pg->safe_psql("SELECT capstan.start_pipeline('l')");
-		$pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't');
-		is($long->running ? 1 : 0, $what eq 'a SELECT' ? 1 : 0, $what eq 'a SELECT' ? 'copied although it is there' : 'not copied before it ended');
+		if ($what eq 'a SELECT')
+		{
+			ok($pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't'), 'copied although it is there');
+		}
 		$probe->wait;
+		my $stalled_ms = $meter->worst_ms;
+		if ($what ne 'a SELECT')
+		{
+			is($pg->value(q{SELECT count(*) FROM capstan.table_status WHERE state = 'streaming' OR rows_copied > 0}), 0, 'not copied before it ended');
+		}
+		ok($long->running, '... which it has not yet');
+		$my->kill_executing('%SLEEP(300)%');
+		$long->wait;
+		$pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't');
 		my ($worst) = $probe->output =~ /^([\d.]+)$/m;
 		note(sprintf('writers waited %.0f ms at worst; %s', $worst,
 			$pg->value("SELECT format('tries %s, wait %s, held %s', lock_tries, lock_wait_worst, lock_hold_worst) FROM capstan.table_status LIMIT 1")));
-		cmp_ok($worst, '<', 1000 + $slack_ms, 'no writer was held back for long');
-		$long->stop;
+		cmp_ok($worst, '<', 1000 + $slack_ms + $stalled_ms, 'no writer was held back for long');
 		$pg->safe_psql("SELECT capstan.wait_for_source('l', timeout => '180 s')");
 		is(agreement(), 'ok', 'the tables agree');
 		end('l');
