@@ -8,6 +8,7 @@
 #   make check-matrix   the same suites on PostgreSQL 18 with Oracle's client library
 #   make soak       random kills under load, for as long as KILLS=n says (50), then one table of ROWS=n rows (100 million)
 #   make scale      snapshots of many and of large tables, with figures
+#   make bench      speed, side by side with COPY, mysql_fdw, pgloader and native logical replication; SCENARIOS='copy stream', ROWS=n, REPEAT=n
 #   make fuzz       bytes that nobody sent: each fuzzer for FUZZ_SECONDS=n (300)
 #   make demo       a live MySQL appears in Postgres, in ./demo.run; demo-stop removes it
 #
@@ -18,7 +19,7 @@
 # is no pg_config yet, and PGXS has a "check" of its own. So PGXS is included only
 # when none of them is asked for.
 
-SCRIPT_GOALS = check check-matrix deps demo demo-stop fuzz scale soak
+SCRIPT_GOALS = bench check check-matrix deps demo demo-stop fuzz scale soak
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -27,7 +28,7 @@ ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 deps:
 	test/bin/deps
 
-check check-matrix fuzz scale soak:
+bench check check-matrix fuzz scale soak:
 	test/bin/$@
 
 demo demo-stop:

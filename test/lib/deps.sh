@@ -136,3 +136,20 @@ deps_prepare()
 	[ -z "$job" ] || wait "$job" || exit 1
 	mysql_locate
 }
+
+# For make bench alone: what is measured beside capstan, and perf. What cannot be had is "not installed" in its tables.
+deps_bench()
+{
+	local package version missing=
+
+	version=$("${PG_CONFIG:-pg_config}" --bindir | sed -n 's,^/usr/lib/postgresql/\([0-9]*\)/bin$,\1,p')
+	[ -z "$version" ] || [ -e "$("${PG_CONFIG:-pg_config}" --sharedir)/extension/mysql_fdw.control" ] || missing+=" postgresql-$version-mysql-fdw"
+	command -v pgloader >/dev/null || missing+=" pgloader"
+	[ -x /usr/sbin/mariadbd ] || missing+=" mariadb-server-core"
+	command -v mariadb >/dev/null || missing+=" mariadb-client-core"
+	command -v perf >/dev/null || missing+=" linux-perf"
+	# one by one, since a package that is not there keeps none of the others away
+	for package in $missing; do
+		(deps_install "$package") || say "not to be had: $package"
+	done
+}

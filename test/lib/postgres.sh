@@ -36,7 +36,7 @@ pg_locate()
 	PG_BIN=$PG_STAGE$bindir
 	stamp="$("$PG_CONFIG" --version) $(stat -c %Y "$bindir/postgres")"
 	# Extensions that tests use (deps.sh) may have been installed since.
-	for top in postgis vector; do
+	for top in postgis vector mysql_fdw; do
 		[ ! -e "$("$PG_CONFIG" --sharedir)/extension/$top.control" ] || stamp+=" $top"
 	done
 	[ "$(cat "$PG_STAGE/stamp" 2>/dev/null)" != "$stamp" ] || return 0

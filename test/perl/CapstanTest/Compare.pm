@@ -263,9 +263,12 @@ sub _postgres_command
 {
 	my ($psql, $table, $columns, $types, $key) = @_;
 	my ($schema, $name) = map { _postgres_name($_) } split /\./, $table, 2;
-	my $sql = "COPY (SELECT concat_ws(E'\\t', "
-	  . join(', ', map { 'coalesce(' . _postgres_text($_, $types->{ $_->{name} }) . ", 'NULL')" } @$columns)
-	  . ") FROM $schema.$name"
+	my @texts = map { 'coalesce(' . _postgres_text($_, $types->{ $_->{name} }) . ", 'NULL')" } @$columns;
+	my @parts;
+
+	# a function has 100 arguments at most
+	while (my @some = splice @texts, 0, 90) { push @parts, "concat_ws(E'\\t', " . join(', ', @some) . ')' }
+	my $sql = "COPY (SELECT concat_ws(E'\\t', " . join(', ', @parts) . ") FROM $schema.$name"
 	  . (@$key ? ' ORDER BY ' . join(', ', map { _postgres_name($_->{name}) } @$key) : '')
 	  . ") TO STDOUT (FORMAT csv, DELIMITER E'\\x02', QUOTE E'\\x01', ESCAPE E'\\x01', NULL 'NULL')";
 

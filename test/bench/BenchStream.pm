@@ -1,0 +1,228 @@
+# make bench, the stream: capstan and Postgres' native logical replication catch up with the same changes.
+#
+# Each kind of change is written once to MySQL and once to a Postgres publisher, by the same loops, while the pipelines and the subscriptions stand
+# still: a backlog. Then each repetition lets a pipeline catch up, and a subscription, one after the other and every other time
+# in the other order; repetitions are databases of one target cluster, with the same tables, so that both have the same settings and each repetition
+# does all of the work. The last transaction of a backlog is a mark; the time that counts is from starting the pipeline (enabling the subscription)
+# until the mark is seen on the target (asked for every 10 ms), less what that takes where the mark is all there is. Rows are counted once
+# for each change of a row.
+#
+# The sending side runs on the same machine: walsender and publisher for one, mysqld for the other; their CPU is listed.
+# Native replication is as it comes: text format, synchronous_commit = off, which is capstan's, too.
+#
+# After each kind of change all tables have the same digest everywhere, and those of the first pipeline equal MySQL's value by value.
+
+package BenchStream;
+
+use strict;
+use warnings;
+use utf8;
+
+use Test::More;
+use Time::HiRes qw(sleep time);
+use CapstanTest;
+use Bench;
+use StreamLoad;
+
+my $TIMEOUT = 900;
+
+sub run
+{
+	my ($b) = @_;
+	my (%got, @lines);
+	my @runs = _prepare($b);
+	my $mark = 1;
+
+	# what is there before the first measurement: rows for the mix, and the first connections
+	_write($b, StreamLoad::fill($b), $mark);
+	for my $run (@runs) { $run->{catch_up}->($mark) }
+	for my $kind (StreamLoad::kinds($b))
+	{
+		my $seconds = _write($b, $kind, ++$mark);
+
+		for my $repetition (1 .. $b->repeat)
+		{
+			my @now = grep { $_->{repetition} == $repetition } @runs;
+
+			for my $run ($repetition % 2 ? @now : reverse @now)
+			{
+				push @{ $got{ $kind->{name} }{ $run->{by} } }, $run->{catch_up}->($mark);
+			}
+		}
+		_compare($b, $kind, @runs);
+		printf "# %s: written in %.0f s\n", $kind->{name}, $seconds;
+	}
+	_print($b, \%got);
+	_clean($b, @runs);
+	return \%got;
+}
+
+# The databases c1, c2, .. with a pipeline, n1, n2, .. with a subscription; all stand still.
+sub _prepare
+{
+	my ($b) = @_;
+	my $publisher = Bench::in_database($b->publisher, 'bench');
+	my ($my, $schema, @runs) = ($b->my);
+
+	$my->sql(StreamLoad::mysql_tables($b));
+	$b->publisher->safe_psql('CREATE DATABASE bench');
+	for my $repetition (1 .. $b->repeat)
+	{
+		my $db = $b->database("c$repetition");
+
+		$db->safe_psql("SET client_min_messages = error; SELECT capstan.create_pipeline('p', server => 'source', tables => '{bench.*}')");
+		$b->start_pipeline($db);
+		$db->safe_psql("SELECT capstan.wait_for_snapshot('p')");
+		$b->stop_pipeline($db);
+		push @runs, { by => 'capstan', repetition => $repetition, db => $db, catch_up => sub { _capstan($b, $db, @_) } };
+	}
+	# the tables are those that capstan has made
+	$schema = _schema($runs[0]{db});
+	$publisher->safe_psql("$schema; " . StreamLoad::postgres_procedures($b) . '; CREATE PUBLICATION p FOR TABLE ' . join(', ', map { "bench.$_" } StreamLoad::tables()));
+	for my $repetition (1 .. $b->repeat)
+	{
+		my ($name, $db) = ("n$repetition", Bench::in_database($b->pg, "n$repetition"));
+
+		$b->pg->safe_psql("CREATE DATABASE $name");
+		$db->safe_psql($schema);
+		$db->safe_psql(sprintf(q{CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION p WITH (copy_data = false, enabled = false)}, $name, $publisher->connection_string));
+		push @runs, { by => 'native', repetition => $repetition, db => $db, catch_up => sub { _native($b, $db, @_) } };
+	}
+	return @runs;
+}
+
+sub _schema
+{
+	my ($db) = @_;
+	my @words = grep { $_ ne '-X' } $db->psql_words;
+
+	$words[0] =~ s/psql$/pg_dump/;
+	my ($rc, $out, $err) = CapstanTest::run_command([ @words, '-s', '-n', 'bench' ]);
+	die "pg_dump: $err" if $rc != 0;
+	return $out;
+}
+
+# Writes the changes to both sources, the mark last; how long that took.
+sub _write
+{
+	my ($b, $kind, $mark) = @_;
+	my $start = time;
+	my $publisher = Bench::in_database($b->publisher, 'bench');
+	my $end = "INSERT INTO bench.mark VALUES ($mark, '$kind->{name}')";
+	# some kinds are written by two sessions, which write different rows
+	my @writers = map { $b->my->background("USE lib; $_") } @{ $kind->{mysql} };
+
+	push @writers, map { $publisher->background("SET synchronous_commit = off; $_") } @{ $kind->{postgres} };
+	for (@writers) { die $_->errors if $_->wait != 0 }
+	$b->my->sql($end);
+	$publisher->safe_psql($end);
+	return time - $start;
+}
+
+# From $start->() to the commit of the mark. $stop->() is measured by nothing.
+sub _until_mark
+{
+	my ($b, $db, $mark, $start, $stop) = @_;
+	my $session = Bench::Session->new($db);
+
+	$b->settle;
+	my $cost = $b->cost_of(sub {
+			my ($tick) = @_;
+			my $began = time;
+			my $give_up = $began + $TIMEOUT;
+
+			$start->();
+			while (1)
+			{
+				return time - $began if $session->query("SELECT id FROM bench.mark WHERE id = $mark");
+				$tick->();
+				sleep 0.01;
+				if (time > $give_up) { Bench::assert_running($db) if $db->{database} =~ /^c/; die "the mark does not come\n" }
+			}
+		});
+	$session->close;
+	$stop->();
+	$cost->{until_mark} = $cost->{result};
+	return $cost;
+}
+
+sub _capstan
+{
+	my ($b, $db, $mark) = @_;
+
+	return _until_mark($b, $db, $mark, sub { $b->start_pipeline($db) }, sub { $b->stop_pipeline($db) });
+}
+
+sub _native
+{
+	my ($b, $db, $mark) = @_;
+	my $name = $db->{database};
+
+	return _until_mark($b, $db, $mark, sub { $db->safe_psql("ALTER SUBSCRIPTION $name ENABLE") }, sub {
+			$db->safe_psql("ALTER SUBSCRIPTION $name DISABLE");
+			poll_until { !$b->pg->worker_pids(qr/logical replication worker/) } or die "the apply worker does not end\n";
+			poll_until { !$b->publisher->worker_pids(qr/walsender/) } or die "the walsender does not end\n";
+		});
+}
+
+# Contents after one kind of change.
+sub _compare
+{
+	my ($b, $kind, @runs) = @_;
+	my @tables = map { "bench.$_" } @{ $kind->{tables} };
+	my $want = Bench::digests(Bench::in_database($b->publisher, 'bench'), @tables);
+	my ($first) = grep { $_->{by} eq 'capstan' } @runs;
+
+	tables_equal($b->my, $first->{db}, \@tables, "stream, $kind->{name}");
+	is(Bench::digests($_->{db}, @tables), $want, "stream, $kind->{name}, $_->{by} $_->{repetition}: contents are those of the publisher") for @runs;
+}
+
+sub _print
+{
+	my ($b, $got) = @_;
+	my @lines;
+	my %start = map { my $by = $_; $by => Bench::median(map { $_->{until_mark} } @{ $got->{nothing}{$by} }) } 'capstan', 'native';
+
+	for my $kind (grep { $_->{changes} } StreamLoad::kinds($b))
+	{
+		my %by = map {
+			my @cost = @{ $got->{ $kind->{name} }{$_} };
+			my $middle = sub { my ($key) = @_; return Bench::median(map { $_->{$key} } @cost) };
+			my $seconds = $middle->('until_mark') - $start{$_};
+
+			# of a backlog as small as that it would tell nothing
+			$seconds = 0.02 if $seconds < 0.02;
+			$_ => {
+				rate => $kind->{changes} / $seconds, transactions => $kind->{transactions} / $seconds, seconds => $middle->('until_mark'),
+				source => ($middle->('mysql') + $middle->('publisher')) / $kind->{changes} * 1e6, target => $middle->('target') / $kind->{changes} * 1e6,
+				wal => $middle->('wal') / $kind->{changes},
+				memory => Bench::median(map { $_->{memory}{pipeline} // $_->{memory}{apply} } @cost) }
+		} 'capstan', 'native';
+		my ($c, $n) = @by{qw(capstan native)};
+
+		push @lines, [
+			$kind->{name}, Bench::thousands($kind->{changes}), (map { sprintf '%.2f', $_->{seconds} } $c, $n), (map { Bench::thousands($_->{rate}) } $c, $n),
+			(map { Bench::thousands($_->{transactions}) } $c, $n), sprintf('%.2f', $c->{rate} / $n->{rate}),
+			map { my $key = $_; join(', ', map { defined $_->{$key} ? sprintf($key =~ /wal|memory/ ? '%.0f' : '%.1f', $_->{$key}) : '' } $c, $n) } qw(source target wal memory) ];
+	}
+	$b->table('stream', [ 'changes', 'rows', 'capstan s', 'native s', 'capstan rows/s', 'native rows/s', 'capstan tx/s', 'native tx/s', 'ratio', 'CPU s per M rows: source', 'target', 'WAL B/row', 'own MB of the applying worker' ], \@lines,
+		sprintf('Medians of %d. Each pair is capstan, native. Seconds include the start-up of %.2f and %.2f s, rates and the ratio do not.', $b->repeat, @start{qw(capstan native)}));
+}
+
+sub _clean
+{
+	my ($b, @runs) = @_;
+
+	for my $run (@runs)
+	{
+		my $db = $run->{db};
+
+		if ($run->{by} eq 'capstan') { $b->drop_pipeline($db) }
+		else { $db->safe_psql("DROP SUBSCRIPTION $db->{database}") }
+		$b->pg->safe_psql("DROP DATABASE $db->{database}");
+	}
+	$b->my->sql('DROP DATABASE bench');
+	$b->publisher->safe_psql('DROP DATABASE bench');
+}
+
+1;

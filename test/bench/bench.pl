@@ -1,0 +1,48 @@
+# How fast it is, side by side with others, in one run on this machine.
+#
+#     make bench [SCENARIOS='copy stream'] [ROWS=1000000] [REPEAT=3]
+#     make bench SCENARIOS=stream KINDS='1000 rows'      of the stream only these kinds of changes, a regular expression; updates need
+#                                                        the rows of the inserts before them
+#
+# Tables in Markdown, as in doc/performance.md, which says how each is measured; also in build/bench. Each scenario ends with
+# a comparison of contents, and the exit code is 0 only if all were equal.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl", "$FindBin::Bin";
+use Test::More;
+use Time::HiRes qw(time);
+use CapstanTest;
+use Bench;
+use BenchCopy;
+use BenchStream;
+
+my %SCENARIO = (copy => \&BenchCopy::run, stream => \&BenchStream::run);
+my @ORDER = qw(copy stream);
+
+$| = 1;
+my @scenarios = split ' ', $ENV{SCENARIOS} || "@ORDER";
+for (@scenarios) { die "no such scenario: $_ (there are: @ORDER)\n" unless $SCENARIO{$_} }
+my $b = Bench->new(rows => $ENV{ROWS} || 1_000_000, repeat => $ENV{REPEAT} || 3, kinds => $ENV{KINDS});
+my $machine = $b->machine;
+
+print "$machine\n";
+$b->write('machine.md', "$machine\n");
+for my $scenario (@scenarios)
+{
+	my $start = time;
+
+	unless (eval { $SCENARIO{$scenario}->($b); 1 })
+	{
+		my $error = $@;
+
+		fail("scenario $scenario");
+		diag($error);
+		# what comes next would stand on what this one has left
+		last;
+	}
+	printf "# %s took %.0f s\n", $scenario, time - $start;
+}
+done_testing();
