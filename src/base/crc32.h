@@ -5,6 +5,7 @@
 #ifndef CAPSTAN_CRC32_H
 #define CAPSTAN_CRC32_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

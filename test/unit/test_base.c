@@ -96,6 +96,41 @@ test_collation(void)
 	}
 }
 
+/* Bit by bit, as the polynomial is defined. */
+static uint32_t
+slow_crc32(uint32_t crc, const uint8_t *data, size_t length)
+{
+	crc = ~crc;
+	for (size_t i = 0; i < length; i++)
+	{
+		crc ^= data[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xedb88320 : 0);
+	}
+	return ~crc;
+}
+
+/* Of every length up to several folds, from every alignment, and with a CRC before it. */
+static void
+test_crc32(void)
+{
+	uint8_t		data[400];
+	uint32_t	random = 1;
+	bool		same = true;
+
+	CHECK(capstan_crc32("123456789", 9) == 0xcbf43926);
+	CHECK(capstan_crc32_extend(capstan_crc32("1234", 4), "56789", 5) == 0xcbf43926);
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t) ((random = random * 1664525 + 1013904223) >> 24);
+	for (size_t length = 0; length <= sizeof(data) - 16; length++)
+		for (size_t offset = 0; offset < 16; offset++)
+		{
+			random = random * 1664525 + 1013904223;
+			same = same && capstan_crc32_extend(random, data + offset, length) == slow_crc32(random, data + offset, length);
+		}
+	CHECK(same);
+}
+
 void
 test_base(void)
 {
@@ -104,8 +139,7 @@ test_base(void)
 	test_bytes();
 	test_strbuf();
 	test_collation();
-	CHECK(capstan_crc32("123456789", 9) == 0xcbf43926);
-	CHECK(capstan_crc32_extend(capstan_crc32("1234", 4), "56789", 5) == 0xcbf43926);
+	test_crc32();
 	CHECK(!capstan_error(&error, CAPSTAN_ERROR_LIMIT, "%s", "x") && error.code == CAPSTAN_ERROR_LIMIT);
 	CHECK_STR(error.message, "x");
 	capstan_error(&error, CAPSTAN_ERROR_LIMIT, "%01000d", 1);
