@@ -15,6 +15,9 @@
 
 typedef struct DirectWriter DirectWriter;
 
+/* Names of 64 characters each may be longer in bytes. */
+#define CAPSTAN_TABLE_TEXT_MAX 160
+
 /* A copied key range in comparable form: low exclusive, high inclusive; NULL without bound. */
 typedef struct KeyRange
 {
@@ -30,6 +33,7 @@ typedef struct ApplyTable
 {
 	MemoryContext context;
 	PipelineTable *info;		/* the catalog's row, as loaded */
+	char		name[CAPSTAN_TABLE_TEXT_MAX];	/* of the source table, "schema.table", for messages; cut if it is longer */
 	Oid			pipeline_owner;
 	MapPolicies policies;
 

@@ -75,6 +75,7 @@ capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPol
 	*table->info = *info;
 	table->info->source_schema = pstrdup(info->source_schema);
 	table->info->source_table = pstrdup(info->source_table);
+	snprintf(table->name, sizeof(table->name), "%s.%s", info->source_schema, info->source_table);
 	table->info->definition = pstrdup(info->definition);
 	table->info->state = pstrdup(info->state);
 	if (info->since != NULL)

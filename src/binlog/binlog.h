@@ -134,7 +134,8 @@ extern void capstan_binlog_reset(BinlogDecoder *decoder, bool checksummed);
  * Which tables' rows are wanted.  A table map of another table is only noted, its
  * rows events come out as BINLOG_ROWS with the table and need not be iterated.  To
  * spare the work of decoding columns of tables nobody wants, the decoder calls
- * this with the names at each table map; a false leaves table->ncolumns = 0.
+ * this with the names at each table map that it does not remember; a false leaves table->ncolumns = 0.  The
+ * answer for a table stays the same until another function is set or the decoder is reset.
  * Default: everything is wanted.
  */
 typedef bool (*BinlogWanted) (void *arg, const char *schema_name, const char *table_name);

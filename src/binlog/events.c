@@ -103,6 +103,9 @@ capstan_binlog_set_wanted(BinlogDecoder *decoder, BinlogWanted wanted, void *arg
 {
 	decoder->wanted = wanted;
 	decoder->wanted_arg = arg;
+	/* what was remembered was so by the answers of the one before */
+	decoder->rows.map = NULL;
+	capstan_tablemap_clear(decoder);
 }
 
 static bool

@@ -759,6 +759,16 @@ capstan_tablemap_decode(BinlogDecoder *decoder, const uint8_t *body, size_t leng
 	MappedTable *map;
 	bool		wanted;
 
+	if (cache->buckets == NULL)
+		cache->buckets = capstan_alloc0(TABLE_CACHE_BUCKETS * sizeof(MappedTable *));
+	link = find_link(cache, table_id);
+	map = *link;
+	if (map != NULL && map->body_length == length && memcmp(map->body, body, length) == 0)
+	{
+		map->statement = decoder->statement;
+		return &map->table;
+	}
+
 	capstan_bytes_skip(&reader, 2);
 	schema_name = decode_name(&reader);
 	table_name = decode_name(&reader);
@@ -769,17 +779,8 @@ capstan_tablemap_decode(BinlogDecoder *decoder, const uint8_t *body, size_t leng
 	}
 	wanted = decoder->wanted == NULL || decoder->wanted(decoder->wanted_arg, schema_name, table_name);
 
-	if (cache->buckets == NULL)
-		cache->buckets = capstan_alloc0(TABLE_CACHE_BUCKETS * sizeof(MappedTable *));
-	link = find_link(cache, table_id);
-	map = *link;
 	if (map != NULL)
 	{
-		if (map->wanted == wanted && map->body_length == length && memcmp(map->body, body, length) == 0)
-		{
-			map->statement = decoder->statement;
-			return &map->table;
-		}
 		*link = map->next;
 		cache->count--;
 		cache->bytes -= map->body_length;

@@ -52,7 +52,8 @@ struct BinlogStream
 	bool		started;		/* the first event is here */
 	bool		lost;
 	int			silence_ms;		/* as long as the source may say nothing */
-	instr_time	heard;			/* when it last said something */
+	instr_time	heard;			/* when it last said something, as far as a wait knows */
+	bool		said;			/* it has said something since */
 #ifndef WIRE_CONNECTOR_C
 	MYSQL_RPL	rpl;
 #endif
@@ -354,9 +355,15 @@ capstan_binlogstream_fetch(BinlogStream *stream, const uint8_t **data, size_t *l
 		stream->started = true;
 		stream->conn->timeout_ms = stream->silence_ms;
 	}
-	INSTR_TIME_SET_CURRENT(stream->heard);
+	stream->said = true;
 	*data = packet + 1;
 	*length = n - 1;
+}
+
+bool
+capstan_binlogstream_buffered(BinlogStream *stream)
+{
+	return is_buffered(stream) > 0;
 }
 
 bool
@@ -383,6 +390,12 @@ capstan_binlogstream_wait(BinlogStream *stream, long timeout_ms, uint32_t wait_e
 	if (stream->lost || is_buffered(stream) != 0)
 		return true;
 	INSTR_TIME_SET_CURRENT(now);
+	if (stream->said)
+	{
+		/* what came was worked on until now: silence begins here */
+		stream->heard = now;
+		stream->said = false;
+	}
 	INSTR_TIME_SUBTRACT(now, stream->heard);
 	left = Max(patience - (long) INSTR_TIME_GET_MILLISEC(now), 0);
 	rc = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

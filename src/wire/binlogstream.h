@@ -35,6 +35,9 @@ extern void capstan_binlogstream_fetch(BinlogStream *stream, const uint8_t **dat
  */
 extern bool capstan_binlogstream_pending(BinlogStream *stream);
 
+/* Is the next event, or the beginning of it, here already, so that no system call is needed to know?  False where that cannot be known. */
+extern bool capstan_binlogstream_buffered(BinlogStream *stream);
+
 /*
  * Waits for bytes on the socket, the latch (which it resets), or the timeout, whichever comes first.  True: there is something to
  * fetch; also where it cannot be known whether bytes are buffered (Oracle's library), and then the fetch waits for a heartbeat at most.

@@ -43,6 +43,8 @@
 #define PREDECESSOR_WAIT_MS 10000
 /* A FATAL so long after the start counts as a failure to start. */
 #define FATAL_SOON_MS 5000
+/* At most so many events are handled before the clock is looked at again. */
+#define EVENTS_PER_CLOCK 100
 /* A worker that has streamed for so long has recovered, whatever it did. */
 #define RECOVERED_AFTER_MS 10000
 
@@ -474,9 +476,31 @@ has_recovered(PipelineRun *run)
 		 TimestampDifferenceExceeds(run->announced_at, GetCurrentTimestamp(), RECOVERED_AFTER_MS));
 }
 
+/* Small events come by the hundred thousand a second: the clock is not asked for each. */
+static void
+look_at_clock(PipelineRun *run)
+{
+	run->clock = GetCurrentTimestamp();
+	run->clock_events = 0;
+}
+
+static void
+fetch_event(PipelineRun *run, const uint8_t **data, size_t *length)
+{
+	bool		fresh = !capstan_binlogstream_buffered(run->stream) || ++run->clock_events >= EVENTS_PER_CLOCK;
+
+	capstan_binlogstream_fetch(run->stream, data, length);
+	pg_atomic_write_u64(&run->slot->bytes, pg_atomic_read_u64(&run->slot->bytes) + *length);
+	if (!fresh)
+		return;
+	look_at_clock(run);
+	pg_atomic_write_u64(&run->slot->last_event_us, (uint64) run->clock);
+}
+
 static void
 stream_forever(PipelineRun *run)
 {
+	look_at_clock(run);
 	for (;;)
 	{
 		const uint8_t *data;
@@ -484,7 +508,8 @@ stream_forever(PipelineRun *run)
 
 		Assert(CurrentMemoryContext == run->event_context);
 		capstan_process_check_interrupts();
-		capstan_bounds_check(run);
+		if (run->clock_events == 0)
+			capstan_bounds_check(run);
 		if (!run->in_transaction)
 		{
 			bool		waiting = capstan_binlogstream_pending(run->stream);
@@ -497,11 +522,12 @@ stream_forever(PipelineRun *run)
 				capstan_index_supervise(run);
 			if (!waiting && !run->group_open &&
 				!capstan_binlogstream_wait(run->stream, capstan_heartbeat * 2, capstan_wait_event(CAPSTAN_WAIT_STREAM)))
+			{
+				look_at_clock(run);
 				continue;
+			}
 		}
-		capstan_binlogstream_fetch(run->stream, &data, &length);
-		pg_atomic_fetch_add_u64(&run->slot->bytes, length);
-		pg_atomic_write_u64(&run->slot->last_event_us, (uint64) GetCurrentTimestamp());
+		fetch_event(run, &data, &length);
 		capstan_stream_event(run, data, length);
 		MemoryContextReset(run->event_context);
 		if (!run->announced)

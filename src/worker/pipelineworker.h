@@ -43,10 +43,15 @@ typedef struct PipelineRun
 	SourceOptions *options;
 	BinlogStream *stream;
 	BinlogDecoder *decoder;
+	TimestampTz clock;			/* now, give or take EVENTS_PER_CLOCK events; never older than the wait before them */
+	int			clock_events;	/* handled since it was looked at */
 	char		source_uuid[37];
 	List	   *tables;			/* of ApplyTable */
 	HTAB	   *tables_by_name;
 	HTAB	   *tables_by_id;	/* the stream's table ids */
+	uint64		last_serial;	/* of the table map that was looked up last; 0: none */
+	ApplyTable *last_table;		/* what was found; never NULL if last_serial is not 0 */
+	List	   *dirty_tables;	/* of ApplyTable: those with counters to be saved, each once */
 	HTAB	   *schemas;		/* that hold captured tables */
 	SourceConn *describing;		/* see describe.c; NULL: none is open */
 	TimestampTz described_at;	/* it was used last */
@@ -56,7 +61,6 @@ typedef struct PipelineRun
 	GtidSet    *applied;
 	StrBuf		applied_text;
 	bool		progress_dirty; /* applied is ahead of the catalog */
-	bool		counters_dirty;
 	TimestampTz progress_saved_at;
 	uint64		commit_us;		/* source commit time of the last applied transaction */
 	GtidSet    *executed_before; /* on the source, when the stream was opened: until it is applied, heartbeats may come while

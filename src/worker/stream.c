@@ -169,28 +169,40 @@ save_progress(PipelineRun *run)
 							   run->source_uuid, run->commit_us, &run->witness);
 }
 
+/* Does the table have something to tell that must not wait? */
+static bool
+is_surprised(const ApplyTable *table)
+{
+	return table->counters.missing > 0 || table->counters.existing > 0 ||
+		(table->map != NULL && (table->map->zero_dates_applied > 0 || table->map->nul_bytes_applied > 0));
+}
+
 /* Surprises at once, the rest every second: a row of the catalog per table and group would cost more than the rows. */
 static void
 flush_counters(PipelineRun *run, bool all)
 {
-	ListCell   *cell;
-	bool		left = false;
+	int			kept = 0;
 
-	if (!run->counters_dirty)
-		return;
-	foreach(cell, run->tables)
+	for (int i = 0; i < list_length(run->dirty_tables); i++)
 	{
-		ApplyTable *table = lfirst(cell);
+		ApplyTable *table = list_nth(run->dirty_tables, i);
 
-		if (!table->dirty)
-			continue;
-		if (all || table->counters.missing > 0 || table->counters.existing > 0 ||
-			(table->map != NULL && (table->map->zero_dates_applied > 0 || table->map->nul_bytes_applied > 0)))
+		if (all || is_surprised(table))
 			capstan_apply_flush_counters(table, run->pipeline->name);
 		else
-			left = true;
+			lfirst(list_nth_cell(run->dirty_tables, kept++)) = table;
 	}
-	run->counters_dirty = left;
+	run->dirty_tables = list_truncate(run->dirty_tables, kept);
+}
+
+/* Its first change since its counters were saved. */
+static void
+note_dirty(PipelineRun *run, ApplyTable *table)
+{
+	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
+
+	run->dirty_tables = lappend(run->dirty_tables, table);
+	MemoryContextSwitchTo(caller);
 }
 
 static void
@@ -259,22 +271,19 @@ capstan_stream_commit(PipelineRun *run)
 void
 capstan_stream_commit_if_due(PipelineRun *run, bool more_waiting)
 {
-	TimestampTz now;
-
 	if (run->group_open)
 	{
 		if (!more_waiting || MyPlace.alone || run->group_rows >= capstan_group_rows ||
 			run->group_bytes >= (int64) capstan_group_bytes * 1024 ||
-			TimestampDifferenceExceeds(run->group_started_at, GetCurrentTimestamp(), capstan_group_time))
+			TimestampDifferenceExceeds(run->group_started_at, run->clock, capstan_group_time))
 			capstan_stream_commit(run);
 		return;
 	}
-	if (!run->progress_dirty && !run->counters_dirty)
+	if (!run->progress_dirty && run->dirty_tables == NIL)
 		return;
 
 	/* only transactions without rows of ours, or counters left: at the latest a second later */
-	now = GetCurrentTimestamp();
-	if (TimestampDifferenceExceeds(run->progress_saved_at, now, PROGRESS_INTERVAL_MS))
+	if (TimestampDifferenceExceeds(run->progress_saved_at, run->clock, PROGRESS_INTERVAL_MS))
 	{
 		capstan_stream_begin(run);
 		capstan_stream_commit(run);
@@ -329,7 +338,7 @@ end_transaction(PipelineRun *run)
 	capstan_witness_note(run, run->gtid_original_us, run->transaction_bytes);
 	run->group_transactions++;
 	if (run->group_open)
-		strlcpy(MyPlace.last_gtid, MyPlace.gtid, sizeof(MyPlace.last_gtid));
+		memcpy(MyPlace.last_gtid, MyPlace.gtid, sizeof(MyPlace.last_gtid));
 	MyPlace.gtid[0] = '\0';
 	MyPlace.table[0] = '\0';
 	capstan_round_note(run, &run->gtid);
@@ -349,10 +358,17 @@ static void
 handle_query(PipelineRun *run, const BinlogEvent *event)
 {
 	Statement	statement;
-	const char *default_schema = pnstrdup(event->u.query.schema.data, event->u.query.schema.length);
+	const char *default_schema;
 	BinlogEvent converted;
 
 	Assert(CurrentMemoryContext == run->event_context);
+	/* as the server itself writes it before the rows of each transaction */
+	if (event->u.query.sql.length == 5 && memcmp(event->u.query.sql.data, "BEGIN", 5) == 0)
+	{
+		run->begun = true;
+		return;
+	}
+	default_schema = pnstrdup(event->u.query.schema.data, event->u.query.schema.length);
 	capstan_statement_parse(event->u.query.sql.data, event->u.query.sql.length,
 							event->u.query.ansi_quotes, event->u.query.no_backslash_escapes, &statement);
 	if (!capstan_statement_is_certain(&statement, event->u.query.sql.data, event->u.query.sql.length,
@@ -430,10 +446,21 @@ table_of_map(PipelineRun *run, const SourceTable *source)
 	StrBuf		signature;
 	ApplyTable *table;
 
+	if (source->serial == run->last_serial)
+		return run->last_table;
+	run->last_serial = 0;
 	bound_table_ids(run);
 	entry = hash_search(run->tables_by_id, &source->table_id, HASH_ENTER, &found);
 	if (found && entry->serial == source->serial)
+	{
+		/* what is left out now may not be tomorrow (see below): that is looked up again */
+		if (entry->table != NULL)
+		{
+			run->last_serial = source->serial;
+			run->last_table = entry->table;
+		}
 		return entry->table;
+	}
 
 	entry->serial = source->serial;
 	entry->table = table = capstan_stream_find_table(run, source->schema_name, source->table_name);
@@ -507,6 +534,7 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 	SourceChange change;
 	CapstanError error;
 	BinlogNext	next;
+	bool		was_dirty;
 
 	if (source == NULL)
 		return;
@@ -517,7 +545,9 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 	table = table_of_map(run, source);
 	if (table == NULL)
 		return;
-	capstan_stream_note_table(source->schema_name, source->table_name);
+	StaticAssertStmt(sizeof(MyPlace.table) == sizeof(table->name), "names of tables have one length");
+	memcpy(MyPlace.table, table->name, sizeof(MyPlace.table));
+	was_dirty = table->dirty;
 	run->has_rows = true;
 	if (event->u.rows.kind == CHANGE_INSERT && !event->u.rows.full_image)
 		capstan_describe_check_defaults(run, table, source);
@@ -549,8 +579,8 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 	MemoryContextSwitchTo(run->event_context);
 	if (next == BINLOG_ERROR)
 		raise_decoder_error(&error);
-	if (table->dirty)
-		run->counters_dirty = true;
+	if (table->dirty && !was_dirty)
+		note_dirty(run, table);
 }
 
 /* A compressed transaction: its events one after the other. */
