@@ -67,8 +67,8 @@ SQL
 my @tables = ([ 'f.orders', 'id integer, v integer, at timestamp(6), r double precision, doc jsonb, s text', 'id' ],
 	[ 'f.texts', 'k varchar(20) COLLATE "C", v integer', 'k' ], [ 'c.away', 'id integer, v integer', 'id' ],
 	[ 'g.heap', 'a integer' ], [ 'g.doc', 'id integer, doc jsonb' ], [ 'g.read_only', 'a integer', 'a' ]);
-$remote->safe_psql("CREATE SCHEMA f; CREATE SCHEMA c; CREATE SCHEMA g; CREATE TABLE public.slow (seconds float8);
-	CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN PERFORM pg_sleep(seconds) FROM public.slow; DELETE FROM public.slow; RETURN NULL; END \$\$");
+$remote->safe_psql("CREATE SCHEMA f; CREATE SCHEMA c; CREATE SCHEMA g; CREATE TABLE public.slow (x int);
+	CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN DELETE FROM public.slow; IF FOUND THEN PERFORM pg_advisory_xact_lock(62); END IF; RETURN NULL; END \$\$");
 $pg->safe_psql(sprintf("CREATE SERVER away FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '5432', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER away OPTIONS (user 'postgres')", $remote->host));
 for (@tables)
 {
@@ -89,9 +89,10 @@ sub strike
 	my ($who) = @_;
 	my $pid;
 
-	poll_until(sub { ($pid) = $pg->worker_pids(qr/capstan $who/) }, 20) or return fail("$who is there");
+	poll_until(sub { ($pid) = $pg->worker_pids(qr/capstan $who/) }) or return fail("$who is there");
+	my $from = $pg->log_position;
 	kill('KILL', $pid);
-	$pg->poll_query_until('SELECT true', 't', 30);
+	$pg->wait_restarted($from);
 }
 
 # Kills the worker that waits for the remote server to commit, and lets that commit come through.
@@ -99,12 +100,30 @@ sub strike_in_remote_commit
 {
 	my ($who, $why) = @_;
 
-	ok(poll_until(sub { $remote->value("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^COMMIT' AND wait_event = 'PgSleep'") > 0 }, 20), "$why: the remote server commits");
+	ok(poll_until(sub { $remote->value("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^COMMIT' AND wait_event = 'advisory'") > 0 }), "$why: the remote server commits");
 	strike($who);
-	ok(poll_until(sub { $remote->value("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^COMMIT' AND state = 'active'") == 0 }, 20), "$why: it did");
+	$remote->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(599)%' AND pid <> pg_backend_pid()});
+	ok(poll_until(sub { $remote->value("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^COMMIT' AND state = 'active'") == 0 }), "$why: it did");
 }
 
-sub slow { $remote->safe_psql('INSERT INTO public.slow VALUES (1)') }
+my @holders;
+
+# A lock holds the next commit there up, until it was struck.
+sub slow
+{
+	push @holders, $remote->background('SELECT pg_advisory_lock(62); SELECT pg_sleep(599)');
+	$remote->poll_query_until("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 62 AND granted", 1);
+	$remote->safe_psql('INSERT INTO public.slow VALUES (1)');
+}
+
+# The same for what is copied to a table here; the crash ends the session.
+sub hold
+{
+	my ($table) = @_;
+
+	push @holders, $pg->background("BEGIN; LOCK TABLE $table IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(599)");
+	$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'AccessExclusiveLock' AND granted");
+}
 
 sub status { my ($name, $columns) = @_; return $pg->value("SELECT $columns FROM capstan.table_status WHERE pipeline = '$name'") }
 
@@ -114,7 +133,7 @@ sub stop_writer
 	my ($source, $client) = @_;
 
 	$client->stop;
-	poll_until(sub { $source->value("SELECT COUNT(*) FROM performance_schema.processlist WHERE user = 'root'") == 1 }, 20);
+	poll_until(sub { $source->value("SELECT COUNT(*) FROM performance_schema.processlist WHERE user = 'root'") == 1 }) or fail('the writer ends');
 }
 
 # ---- partitioned ----
@@ -130,9 +149,12 @@ my $writer = $my->writer(sub {
 		UPDATE p.by_hash SET k = CONCAT('moved', v), v = v + 1 WHERE k = '$k'; UPDATE p.no_key SET kind = $kind WHERE v = " . ($n % 7) . " LIMIT 3;
 		INSERT INTO p.no_key VALUES ($kind, 100, 'n'); COMMIT";
 });
-start_pipeline($pg, 'parts', ['p.*'], timeout => '');
+$pg->safe_psql("SELECT capstan.create_pipeline('parts', server => 'source', tables => '{p.*}')");
+hold('p.by_range');
+$pg->safe_psql("SELECT capstan.start_pipeline('parts')");
+$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'p.by_range'::regclass AND NOT l.granted AND a.backend_type = 'capstan copy'");
 strike('copy "parts"');
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('parts', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('parts', timeout => '180 s')");
 strike('pipeline "parts"');
 sleep(0.5);
 sync_pipeline($pg, 'parts');
@@ -161,7 +183,7 @@ for my $table (qw(by_range by_hash no_key))
 	$pg->safe_psql("SELECT capstan.resync_table('parts', 'p.$table', reason => 'damaged')");
 	$my->sql("UPDATE p.by_range SET region = 14 WHERE region = 31 LIMIT 50; DELETE FROM p.by_hash LIMIT 5; INSERT INTO p.no_key VALUES (3, 3, 'r')");
 	cmp_ok($pg->value('SELECT count(*) FROM p.by_range'), '>=', $least - 50, "resync of $table: the target has its rows") if $table eq 'by_range';
-	$pg->safe_psql("SELECT capstan.wait_for_snapshot('parts', timeout => '60 s')");
+	$pg->safe_psql("SELECT capstan.wait_for_snapshot('parts', timeout => '180 s')");
 }
 sync_pipeline($pg, 'parts');
 tables_equal($my, $pg, ['p.*'], 'partitioned, resynced');
@@ -182,7 +204,7 @@ start_pipeline($pg, 'away', ['f.*'], timeout => '');
 strike_in_remote_commit('copy "away"', 'a copy');
 cmp_ok($remote->value('SELECT (SELECT count(*) FROM f.orders) + (SELECT count(*) FROM f.texts)'), '>', $pg->value('SELECT sum(rows_copied) FROM capstan.table_status'), 'rows are there that nothing here knows of');
 $my->sql("DELETE FROM f.orders WHERE id % 2 = 0; UPDATE f.orders SET v = -v WHERE id % 3 = 0; UPDATE f.orders SET id = id + 50000 WHERE id % 5 = 0; DELETE FROM f.texts WHERE v % 2 = 0; UPDATE f.texts SET k = UPPER(k) WHERE v % 3 = 0");
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('away', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('away', timeout => '180 s')");
 sync_pipeline($pg, 'away');
 tables_equal($my, $remote, ['f.*'], 'foreign, copied');
 
@@ -207,11 +229,11 @@ for my $table (qw(orders texts))
 {
 	$pg->safe_psql("SELECT capstan.resync_table('away', 'f.$table', reason => 'damaged')");
 	strike_in_remote_commit('pipeline "away"', 'the exchange') if $table eq 'orders';
-	$pg->safe_psql("SELECT capstan.wait_for_snapshot('away', timeout => '60 s')");
+	$pg->safe_psql("SELECT capstan.wait_for_snapshot('away', timeout => '180 s')");
 }
 sync_pipeline($pg, 'away');
 tables_equal($my, $remote, ['f.*'], 'foreign, resynced');
-is($pg->value("SELECT count(*) FROM pg_class WHERE relname LIKE 'capstan_shadow%'"), 0, 'no shadow is left');
+ok($pg->poll_query_until("SELECT count(*) FROM pg_class WHERE relname LIKE 'capstan_shadow%'", 0), 'no shadow is left');
 drop_pipeline($pg, 'away');
 
 start_pipeline($pg, 'doc', ['g.doc']);
@@ -228,13 +250,13 @@ $pg->safe_psql("SELECT capstan.create_pipeline('cut', server => 'source', tables
 $pg->safe_psql("SELECT capstan.start_pipeline('cut')");
 strike_in_remote_commit('copy "cut"', 'a consistent copy');
 $my->sql('DELETE FROM c.away WHERE id % 2 = 0; UPDATE c.parted SET id = id + 30000 WHERE id % 10 = 0');
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('cut', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('cut', timeout => '180 s')");
 sync_pipeline($pg, 'cut');
 tables_equal($my, $pg, ['c.*'], 'consistent, started over');
 $pg->safe_psql('DELETE FROM c.parted WHERE id % 2 = 0; DELETE FROM c.away WHERE id < 100; UPDATE c.plain SET v = 0');
 $pg->safe_psql("SELECT capstan.restart_snapshot('cut', reason => 'damaged')");
 $my->sql('UPDATE c.plain SET v = v + 1 WHERE id < 100; DELETE FROM c.parted WHERE id < 50; INSERT INTO c.away VALUES (70000, 1)');
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('cut', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('cut', timeout => '180 s')");
 sync_pipeline($pg, 'cut');
 tables_equal($my, $pg, ['c.*'], 'consistent, restarted');
 drop_pipeline($pg, 'cut');
@@ -266,7 +288,7 @@ refused("SELECT capstan.create_pipeline('a', server => 'source', tables => '{f.t
 $pg->safe_psql("SELECT capstan.create_pipeline('a', server => 'source', $shared)");
 refused("SELECT capstan.create_pipeline('b', server => 'shard_b', $all)", qr/pipeline "a" writes it.*shared_target => true/s, 'a second writer that does not say so');
 $pg->safe_psql("SELECT capstan.start_pipeline('a')");
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('a', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('a', timeout => '180 s')");
 $pg->safe_psql("SELECT capstan.create_pipeline('b', server => 'shard_b', $shared)");
 refused("SELECT capstan.resync_table('a', 's.t', reason => 'x')", qr/other pipelines write its target tables/, 'resync_table');
 refused("SELECT capstan.restart_snapshot('a', reason => 'x')", qr/other pipelines write its target tables/, 'restart_snapshot');
@@ -284,9 +306,11 @@ my @writers = map {
 			UPDATE s.names SET v = v + 1 WHERE k = '$k'; DELETE FROM s.names WHERE k = 'n$n-$i'; INSERT INTO s.names VALUES ('n$n-new$i', $i); COMMIT";
 	});
 } [ $my, 0 ], [ $other, 1 ];
+hold('s.names');
 $pg->safe_psql("SELECT capstan.start_pipeline('b')");
+$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 's.names'::regclass AND NOT l.granted AND a.backend_type = 'capstan copy'");
 strike('copy "b"');
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('b', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('b', timeout => '180 s')");
 strike('pipeline "b"');
 sleep(0.3);
 stop_writer($_->[0], $_->[1]) for [ $my, $writers[0] ], [ $other, $writers[1] ];
@@ -333,7 +357,7 @@ shards_equal('after the key changed');
 $other->sql("CREATE TABLE s.late (k VARCHAR(10) PRIMARY KEY, v INT); INSERT INTO s.late VALUES ('x', 1)");
 $my->sql("CREATE TABLE s.late (k VARCHAR(10) PRIMARY KEY, v INT); INSERT INTO s.late VALUES ('x', 1)");
 $pg->safe_psql("SELECT capstan.add_table('b', 's.late')");
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('b', timeout => '60 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('b', timeout => '180 s')");
 $pg->safe_psql("SELECT capstan.add_table('a', 's.late')");
 expect_halt($pg, 'a', 'shared_key_conflict', qr/s\.late/);
 $pg->safe_psql("SELECT capstan.remove_table('a', 's.late')");

@@ -33,7 +33,7 @@ $pg->safe_psql('CREATE EXTENSION capstan');
 $pg->create_server('source', $my);
 start_pipeline($pg, 'p', [ @tables, 's.beat' ]);
 
-sub wait_done { $pg->safe_psql("SELECT capstan.wait_for_snapshot('$_[0]', timeout => '30 s')") }
+sub wait_done { $pg->safe_psql("SELECT capstan.wait_for_snapshot('$_[0]', timeout => '180 s')") }
 
 # $sql takes the tables out and in; what the source writes after it must wait for the copy, by pipeline $by.
 sub take_out_and_in

@@ -40,7 +40,7 @@ $pg->safe_psql(join ';', map { "ALTER ROLE olga SET $_ = $setting{$_}" } sort ke
 my %every_session = map { $_ => 1 } qw(DateStyle IntervalStyle TimeZone bytea_output extra_float_digits array_nulls);
 $pg->safe_psql(join ';', map { "ALTER DATABASE postgres SET $_ = $setting{$_}" } sort keys %every_session);
 
-sub wait_done { $pg->safe_psql("$as SELECT capstan.wait_for_snapshot('p', timeout => '30 s')") }
+sub wait_done { $pg->safe_psql("$as SELECT capstan.wait_for_snapshot('p', timeout => '180 s')") }
 
 $pg->safe_psql("$as SELECT capstan.create_pipeline('p', server => 'source', tables => '{s.*}'); SELECT capstan.start_pipeline('p')");
 wait_done();
