@@ -194,7 +194,7 @@ sub copy_under_load
 	cmp_ok($total, '>=', $wait, 'and waits add up');
 	cmp_ok($hold, '<', 1000 + $stalled_ms, 'the lock is held for a moment');
 
-	($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('p', timeout => '60 s')");
+	($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_source('p', timeout => '180 s')");
 	is($rc, 0, 'the stream is level with the source') or diag($err);
 	tables_equal($my, $pg, [ map { "hot.$_" } @tables ], 'after the copy');
 	is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'nothing halted');

@@ -40,16 +40,17 @@ for my $end ('COMMIT', 'ROLLBACK')
 	subtest "a prepared XA transaction that is ended by XA $end" => sub {
 		$my->sql(q{USE x; XA START 'st\'uck', 'b', 7; UPDATE l1 SET v = v + 1 WHERE id = 5; UPDATE s1 SET v = v + 1 WHERE id = 1; XA END 'st\'uck', 'b', 7; XA PREPARE 'st\'uck', 'b', 7});
 		$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{x.*}', truncate_target => true); SELECT capstan.start_pipeline('p')});
-		ok($pg->poll_query_until(q{SELECT string_agg(source_table, ' ' ORDER BY source_table) FROM capstan.table_status WHERE state <> 'streaming'}, 'l1 s1', 60),
+		ok($pg->poll_query_until(q{SELECT string_agg(source_table, ' ' ORDER BY source_table) FROM capstan.table_status WHERE state <> 'streaming'}, 'l1 s1'),
 			'all other tables are copied');
 		$my->sql('USE x; UPDATE l2 SET v = v + 7 WHERE id < 10; REPLACE INTO s3 VALUES (9, 9); DELETE FROM s2 WHERE id = 1');
-		$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '60 s')});
+		$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 		tables_equal($my, $pg, [ 'x.l2', 'x.s2', 'x.s3' ], '... and followed');
-		ok($pg->poll_query_until(q{SELECT count(*) > 0 FROM capstan.incident_status WHERE class = 'table_lock_not_granted' AND source_table = '`x`.`l1`' AND severity = 'warning'}, 't', 60),
+		ok($pg->poll_query_until(q{SELECT count(*) > 0 FROM capstan.incident_status WHERE class = 'table_lock_not_granted' AND source_table = '`x`.`l1`' AND severity = 'warning'}, 't'),
 			'an incident names the table that cannot be locked') or diag($pg->safe_psql('SELECT class, source_table, message FROM capstan.incident_status'));
 		my $hint = $pg->value(q{SELECT hint FROM capstan.incident_status WHERE class = 'table_lock_not_granted' ORDER BY last_at DESC LIMIT 1});
 		like($hint, qr/Prepared XA transactions on the source: 1\./, '... and the XA transaction');
 		my ($statement) = $hint =~ /(XA ROLLBACK X'[^;]*);/;
+		my $meter = $my->stall_meter;
 		my @took;
 		for (1 .. 40)
 		{
@@ -57,11 +58,11 @@ for my $end ('COMMIT', 'ROLLBACK')
 			$my->sql("UPDATE x.l1 SET v = v + 1 WHERE id = 100 + $_");
 			push @took, time() - $start;
 		}
-		cmp_ok(max(@took), '<', 1.5, sprintf 'its writers are held back for a moment only, worst %.3f s', max(@took));
+		cmp_ok(max(@took), '<', 1.5 + 2 * $meter->worst_ms / 1000, sprintf 'its writers are held back for a moment only, worst %.3f s', max(@took));
 		$statement =~ s/ROLLBACK/$end/;
 		my ($rc, $out, $err) = $my->try_sql($statement);
 		is($rc, 0, "$statement ends it") or diag($err);
-		($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '60 s'); SELECT capstan.wait_for_source('p', timeout => '60 s')});
+		($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '180 s'); SELECT capstan.wait_for_source('p', timeout => '180 s')});
 		is($rc, 0, 'then the copy is completed') or diag($err);
 		tables_equal($my, $pg, ['x.*'], 'at the end');
 		is($pg->value('SELECT count(*) FROM capstan.table_status WHERE lock_count <> lock_read + lock_flush + lock_write OR lock_count = 0'), 0, 'each lock is counted by what gave it');
@@ -75,12 +76,12 @@ subtest 'LOCK TABLES is revoked' => sub {
 	my ($grant) = grep { /LOCK TABLES/ } $my->sql("SHOW GRANTS FOR '$user'\@'%'") =~ /(.*)/g;
 	$my->sql("REVOKE LOCK TABLES ON " . ($grant =~ / ON (\S+) TO/)[0] . " FROM '$user'\@'%'");
 	$pg->safe_psql(q{SELECT capstan.start_pipeline('p')});
-	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'halted', 60), 'halted');
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'halted'), 'halted');
 	my $hint = $pg->value(q{SELECT hint FROM capstan.incident_status WHERE severity = 'halt' ORDER BY id DESC LIMIT 1});
 	is($hint, "GRANT SELECT, LOCK TABLES ON `x`.* TO '$user'\@'%';", 'the incident names the GRANT');
 	$my->sql($hint);
 	$pg->safe_psql(q{SELECT capstan.start_pipeline('p')});
-	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '60 s'); SELECT capstan.wait_for_source('p', timeout => '60 s')});
+	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '180 s'); SELECT capstan.wait_for_source('p', timeout => '180 s')});
 	is($rc, 0, 'granted and started, it completes') or diag($err);
 	tables_equal($my, $pg, ['x.*'], 'at the end');
 };

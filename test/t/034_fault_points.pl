@@ -30,8 +30,7 @@ my @STREAM = qw(stream_row group_before_progress group_before_commit group_commi
 my $SMALL = $ENV{CAPSTAN_LONG} ? 700 : 200;
 my $N = 300;
 
-my $seed = srand($ENV{CAPSTAN_SEED} // int(rand(1e9)));
-note("seed $seed");
+note("seed $CapstanTest::SEED");
 my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0' ]);
 my $pg = CapstanTest::Postgres->start(fault_points => 1, conf => { 'capstan.max_range_rows' => $N, 'capstan.copy_workers' => 3,
 		'max_locks_per_transaction' => 500 });
@@ -76,7 +75,7 @@ subtest 'every place of a round, under load' => sub {
 		my $start = time();
 
 		$pg->fault_point($point, $action, passing => $n < @many ? 1 : 1 + int(rand(3))) if $n > 0;
-		unless ($pg->wait_struck(30))
+		unless ($pg->wait_struck(180))
 		{
 			fail("$point is passed");
 			diag($pg->psql('SELECT state, last_error FROM capstan.pipeline_status; SELECT state, count(*), sum(rows_copied) FROM capstan.table_status GROUP BY 1'));
@@ -85,7 +84,7 @@ subtest 'every place of a round, under load' => sub {
 		$met++;
 		note(sprintf '%s %s after %.2f s', $action, $point, time() - $start);
 		next if $action ne 'postmaster';
-		poll_until { !kill(0, $pg->postmaster_pid) } 20;
+		poll_until { !kill(0, $pg->postmaster_pid) };
 		$pg->start_again;
 	}
 	ok($pg->poll_query_until('SELECT max(n) > 1 FROM (SELECT count(DISTINCT table_id) AS n FROM capstan.copied_range GROUP BY round) r'), 'there were rounds of many tables');
@@ -121,12 +120,12 @@ for my $kind (['id INT PRIMARY KEY', 'id', sub { $_[0] }],
 		# of the first three ranges the second and third
 		$pg->fault_point('range_written', 'hold', copy_index => 0);
 		$pg->safe_psql(q{SELECT capstan.start_pipeline('g')});
-		ok((poll_until { $pg->value($copied) == 2 * $N } 20), 'the second and third range are committed');
+		ok((poll_until { $pg->value($copied) == 2 * $N }), 'the second and third range are committed');
 		$pg->safe_psql('CREATE TABLE flushed (); DROP TABLE flushed');
 		my ($copy) = $pg->worker_pids(qr/capstan copy "g" 1/);
 		$pg->fault_point('plan_committed', 'hold');
 		kill('KILL', $copy);
-		ok($pg->wait_struck(20), '... and the first is planned again, and stands still');
+		ok($pg->wait_struck(180), '... and the first is planned again, and stands still');
 		is($pg->value($copied), 2 * $N, 'two are copied');
 		# within each, from each to each, and beyond all of them
 		my @places = (5, 15, 3005, 3015, 6005, 6015, 9005, 9015);
@@ -155,7 +154,7 @@ for my $kind (['id INT PRIMARY KEY', 'id', sub { $_[0] }],
 		$sql .= "UPDATE t SET v = 5 WHERE ($key) IN (" . join(', ', map { $of->($_) } 3000, 3010, 6000, 6010, 9000, 9010) . ');';
 		my ($rc, $out, $err) = $my->try_sql($sql . 'INSERT INTO t VALUES ' . join(', ', map { $row->($_, 3) } @places));
 		is($rc, 0, 'the source is changed') or diag($err);
-		$pg->safe_psql(q{SELECT capstan.wait_for_source('g', timeout => '20 s')});
+		$pg->safe_psql(q{SELECT capstan.wait_for_source('g', timeout => '180 s')});
 		# (3000, 9000]
 		my $in = $key eq 'id' ? 'id > 3000 AND id <= 9000' : 'id > 3000 AND id <= 9000 AND (d, id) > ' . $of->(3000) . ' AND (d, id) <= ' . $of->(9000);
 		is($pg->value(q{SELECT string_agg(id::int || ':' || v, ',' ORDER BY id) FROM g.t}),
@@ -178,16 +177,16 @@ subtest 'a range that is deleted while it is copied' => sub {
 		$pg->safe_psql("SELECT capstan.create_pipeline('h', server => 'source', tables => '{h.$table}')");
 		$pg->fault_point('copy_row', 'hold', passing => 100, copy_index => 0);
 		$pg->safe_psql(q{SELECT capstan.start_pipeline('h')});
-		ok($pg->wait_struck(20), 'in mid-range');
+		ok($pg->wait_struck(180), 'in mid-range');
 		# the whole range and half of the next; then its rows come back, and go
 		my $key = $table eq 'k' ? 'n' : 'id';
 		$my->sql("USE h; DELETE FROM $table WHERE $key + 0 <= @{[ int(1.5 * $N) ]}");
 		$pg->fault_point('copy_before_commit', 'kill', copy_index => 0);
 		$pg->fault_go;
-		ok($pg->wait_struck(20), '... and before its commit');
+		ok($pg->wait_struck(180), '... and before its commit');
 		# once more, now without a kill
 		$pg->fault_point('copy_row', 'hold', passing => 100);
-		ok($pg->wait_struck(20), 'copied again, in mid-range');
+		ok($pg->wait_struck(180), 'copied again, in mid-range');
 		$my->sql("USE h; DELETE FROM $table WHERE $key + 0 <= @{[ 5 * $N ]}; INSERT INTO $table VALUES (1, 1), (2, 2)");
 		$pg->fault_go;
 		check('h', ["h.$table"]);
@@ -201,7 +200,7 @@ done_testing();
 sub check
 {
 	my ($name, $tables) = @_;
-	my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('$name', timeout => '60 s'); SELECT capstan.wait_for_source('$name', timeout => '60 s')");
+	my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('$name', timeout => '180 s'); SELECT capstan.wait_for_source('$name', timeout => '180 s')");
 
 	is($rc, 0, 'everything arrives') or diag($err);
 	tables_equal($my, $pg, $tables, 'at the end');

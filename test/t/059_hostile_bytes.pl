@@ -260,7 +260,7 @@ for my $name (@names, 'session')
 $pg->safe_psql(join "\n", "SELECT capstan.create_pipeline('straight', server => 'source', tables => '{straight.t}');",
 	(map { "SELECT capstan.create_pipeline('$_', server => '$_', tables => '{$_.t}');" } @names),
 	map { "SELECT capstan.start_pipeline('$_');" } @names, 'straight');
-$pg->safe_psql(join "\n", map { "SELECT capstan.wait_for_snapshot('$_', timeout => '60 s'); SELECT capstan.wait_for_source('$_', timeout => '60 s');" } @names, 'straight');
+$pg->safe_psql(join "\n", map { "SELECT capstan.wait_for_snapshot('$_', timeout => '180 s'); SELECT capstan.wait_for_source('$_', timeout => '180 s');" } @names, 'straight');
 
 # The straight one has something to do all the time. Long statements, so that few of them wait in the pipe when it ends.
 my $pad = '/* ' . 'x' x 4000 . ' */';
@@ -321,12 +321,12 @@ sub attack
 			$done{$name} //= 'applied' if $now{$name}[3] eq 't';
 		}
 		return keys %done == @attacked;
-	} 20;
+	};
 	my %target = target_contents();
 	$proxy{$_}->pass for @attacked;
 	# Also those that wait for their next try.
 	$pg->safe_psql(join "\n", map { "SELECT capstan.stop_pipeline('$_'); SELECT capstan.start_pipeline('$_');" } @attacked);
-	my ($rc, $out, $err) = $pg->psql(join "\n", map { "SELECT capstan.wait_for_source('$_', timeout => '30 s');" } @attacked);
+	my ($rc, $out, $err) = $pg->psql(join "\n", map { "SELECT capstan.wait_for_source('$_', timeout => '180 s');" } @attacked);
 	my %end = target_contents();
 	for my $name (@attacked)
 	{
@@ -387,7 +387,7 @@ sub ask
 	my ($how, $sql) = @_;
 
 	$proxy{session}->alter($how);
-	my ($rc, $out, $err) = $pg->psql("SET statement_timeout = '20 s'; $sql", options => [ '-v', 'VERBOSITY=verbose' ]);
+	my ($rc, $out, $err) = $pg->psql("SET statement_timeout = '120 s'; $sql", options => [ '-v', 'VERBOSITY=verbose' ]);
 	$proxy{session}->pass;
 	return $rc == 0 ? 'answered' : $err =~ /ERROR:  (\w{5}):/ ? $1 : "lost: $err";
 }
@@ -411,7 +411,7 @@ $writer->stop;
 # What it has sent is executed all the same.
 poll_until { $my->value("SELECT COUNT(*) FROM performance_schema.processlist WHERE USER = 'root' AND ID <> CONNECTION_ID()") == 0 } 60
   or diag('the writer goes on');
-$pg->safe_psql("SELECT capstan.wait_for_source('$_', timeout => '60 s')") for @names, 'straight';
+$pg->safe_psql("SELECT capstan.wait_for_source('$_', timeout => '180 s')") for @names, 'straight';
 tables_equal($my, $pg, [ map { "$_.t" } @names, 'straight' ], 'at the end');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE pipeline = 'straight'"), 0, 'the straight pipeline had no incident');
 is($pg->value('SELECT pg_postmaster_start_time()'), $started, 'Postgres was never restarted');

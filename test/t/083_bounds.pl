@@ -62,7 +62,7 @@ sub incident
 	my ($name, $severity, $class) = @_;
 	my $from = "FROM capstan.incident WHERE pipeline = '$name' AND severity = '$severity' AND class = '$class'";
 
-	$pg->poll_query_until("SELECT count(*) > 0 $from", 't', 30) or return {};
+	$pg->poll_query_until("SELECT count(*) > 0 $from", 't') or return {};
 	return (json_rows($pg, "SELECT row_to_json(incident) $from ORDER BY id DESC LIMIT 1"))[0];
 }
 
@@ -94,7 +94,7 @@ sub resume
 sub hold
 {
 	my ($table) = @_;
-	my $psql = $pg->background("BEGIN; LOCK TABLE $table; SELECT pg_sleep(60)");
+	my $psql = $pg->background("BEGIN; LOCK TABLE $table; SELECT pg_sleep(1800)");
 
 	$pg->poll_query_until("SELECT count(*) FROM pg_locks WHERE relation = '$table'::regclass AND mode = 'AccessExclusiveLock' AND granted", 1);
 	return $psql;
@@ -102,13 +102,11 @@ sub hold
 
 # A transaction of the source that stays open on b.busy, until let_go.
 my $open;
-sub keep_open { $open = $my->background("USE b; START TRANSACTION; INSERT INTO busy (v) VALUES ('open'); DO SLEEP(60)") }
+sub keep_open { $open = $my->background("USE b; START TRANSACTION; INSERT INTO busy (v) VALUES ('open'); DO SLEEP(1800)") }
 
 sub let_go
 {
-	my $id = $my->value("SELECT id FROM information_schema.processlist WHERE info = 'DO SLEEP(60)'");
-
-	$my->sql("KILL $id");
+	$my->kill_executing('DO SLEEP(1800)');
 	$open->wait;
 }
 
@@ -130,13 +128,13 @@ $pg->safe_psql("CREATE TABLE b.disk (id INT PRIMARY KEY USING INDEX TABLESPACE d
 
 $pg->safe_psql("SELECT capstan.create_pipeline('$_', server => 'source', tables => '{b.$_}')") for qw(disk kept busy);
 $pg->safe_psql("SELECT capstan.create_pipeline('whole', server => 'source', tables => '{b.whole}', snapshot => 'consistent')");
-$pg->safe_psql(q{CREATE ROLE dora SUPERUSER LOGIN; ALTER ROLE dora SET capstan.max_snapshot_time = '5s';
+$pg->safe_psql(q{CREATE ROLE dora SUPERUSER LOGIN; ALTER ROLE dora SET capstan.max_snapshot_time = '15s';
 	CREATE USER MAPPING FOR dora SERVER source OPTIONS (user 'capstan', password 'sesam');
 	SET ROLE dora; SELECT capstan.create_pipeline('slow', server => 'source', tables => '{b.slow}')});
 my $slow_lock = hold('b.slow');
 my $disk_lock = hold('b.disk');
 keep_open();
-sleep 0.2;
+$my->wait_executing('DO SLEEP(1800)');
 $pg->safe_psql("SELECT capstan.start_pipeline('$_')") for qw(slow disk busy);
 ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status WHERE pipeline = 'disk'", 'snapshot'), 'disk: copying');
 fill($disk, 32 * 1024 * 0.15);
@@ -151,7 +149,7 @@ $disk_lock->stop;
 
 # ---- snapshot time
 
-both('slow', 'snapshot_time', 'capstan.max_snapshot_time', qr/the bound is 5 s: \d+ %/, qr/a higher capstan.max_snapshot_time/);
+both('slow', 'snapshot_time', 'capstan.max_snapshot_time', qr/the bound is 15 s: \d+ %/, qr/a higher capstan.max_snapshot_time/);
 $slow_lock->stop;
 $pg->safe_psql("ALTER ROLE dora SET capstan.max_snapshot_time = 0");
 $pg->restart;
@@ -160,7 +158,7 @@ resume($_) for qw(slow disk);
 expect_halt($pg, 'disk', 'disk_usage', qr/disk_space/);
 drain($disk);
 resume('disk');
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('$_', timeout => '20 s')") for qw(slow disk);
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('$_', timeout => '180 s')") for qw(slow disk);
 is($pg->value("SELECT snapshot_started_at FROM capstan.pipeline_progress JOIN capstan.pipeline ON id = pipeline_id WHERE name = 'slow'"), undef, 'slow: the clock stopped')
   if $pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE pipeline = 'slow' AND severity = 'warning' AND resolved_at IS NULL", 0);
 
@@ -174,20 +172,21 @@ resume('disk');
 
 # ---- retention, while copying
 
-$my->sql('SET GLOBAL binlog_expire_logs_seconds = 6');
+# From the warning to the halt it is 15 % of that: long enough for a look, however slow the machine is.
+$my->sql('SET GLOBAL binlog_expire_logs_seconds = 20');
 my $kept_lock = hold('b.kept');
 $pg->safe_psql("SELECT capstan.start_pipeline('kept'); SELECT capstan.start_pipeline('whole')");
 $pg->poll_query_until("SELECT query FROM pg_stat_activity WHERE application_name = 'capstan pipeline \"kept\"'", 'standing still for a snapshot round');
 my $writer = $my->writer(sub { sleep 0.1; "INSERT INTO b.kept (v) VALUES ('w$_[0]')" });
-both('kept', 'binlog_retention', 'binlog_expire_logs_seconds of the source', qr/up to \d+ s old, and the source keeps its binary log for 6 s: \d+ %/, qr/SET PERSIST binlog_expire_logs_seconds = 24;/);
-both('whole', 'binlog_retention', 'binlog_expire_logs_seconds of the source', qr/up to \d+ s old/, qr/SET PERSIST binlog_expire_logs_seconds = 24;/);
+both('kept', 'binlog_retention', 'binlog_expire_logs_seconds of the source', qr/up to \d+ s old, and the source keeps its binary log for 20 s: \d+ %/, qr/SET PERSIST binlog_expire_logs_seconds = 80;/);
+both('whole', 'binlog_retention', 'binlog_expire_logs_seconds of the source', qr/up to \d+ s old/, qr/SET PERSIST binlog_expire_logs_seconds = 80;/);
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE pipeline IN ('slow', 'disk') AND class = 'binlog_retention'"), 0, 'who has nothing to apply does not lag');
 $my->sql('SET GLOBAL binlog_expire_logs_seconds = 3600');
 $kept_lock->stop;
 $pg->safe_psql('DROP FUNCTION b.nap() CASCADE');
 resume($_) for qw(kept whole);
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('whole', timeout => '20 s')");
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('kept', timeout => '20 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('whole', timeout => '180 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('kept', timeout => '180 s')");
 ok($pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE pipeline = 'kept' AND severity = 'warning' AND resolved_at IS NULL", 0), 'kept: resolved');
 
 # ---- retention, while streaming: the worker gives way to the lock again and again
@@ -200,7 +199,7 @@ sync_pipeline($pg, 'kept');
 my $last = $pg->value('SELECT max(id) FROM capstan.incident');
 $kept_lock = hold('b.kept');
 $my->sql('SET GLOBAL binlog_expire_logs_seconds = 3');
-ok($pg->poll_query_until("SELECT count(*) > 0 FROM capstan.incident WHERE id > $last AND pipeline = 'kept' AND class = 'binlog_retention' AND substring(detail FROM '(\\d+) %')::int > 100", 't', 30),
+ok($pg->poll_query_until("SELECT count(*) > 0 FROM capstan.incident WHERE id > $last AND pipeline = 'kept' AND class = 'binlog_retention' AND substring(detail FROM '(\\d+) %')::int > 100", 't'),
 	'a stream that lags for longer than the source keeps warns');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE id > $last AND pipeline = 'kept' AND severity = 'halt'"), 0, '... and is not halted');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE id > $last AND pipeline = 'kept' AND severity = 'warning'"), 1, '... it is one warning, however often the worker starts');
@@ -224,20 +223,20 @@ start_pipeline($pg, 'full', ['b.full'], timeout => 0);
 is(incident('full', 'retry', '53100')->{sqlstate}, '53100', 'copy: the disk is full, a retry');
 is($pg->value('SELECT count(*) FROM b."full"'), 0, '... nothing of the range is there');
 drain($full);
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('full', timeout => '30 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('full', timeout => '180 s')");
 sync_pipeline($pg, 'full');
 my $before = $pg->value("SELECT applied FROM capstan.pipeline_status WHERE pipeline = 'full'");
 my $occurred = incident('full', 'retry', '53100')->{occurrences};
 fill($full, 600);
 $my->sql("INSERT INTO b.full (v) SELECT v FROM b.full; UPDATE b.full SET v = CONCAT('y', v) WHERE LENGTH(v) < 2000");
-ok($pg->poll_query_until("SELECT sum(occurrences) > $occurred FROM capstan.incident WHERE pipeline = 'full' AND class = '53100'", 't', 30), 'stream: the disk is full, a retry');
-like(state('full'), qr/retrying|starting|connecting|streaming/, '... that goes on');
+ok($pg->poll_query_until("SELECT sum(occurrences) > $occurred FROM capstan.incident WHERE pipeline = 'full' AND class = '53100'", 't'), 'stream: the disk is full, a retry');
+like(state('full'), qr/retrying|starting|waiting|connecting|streaming/, '... that goes on');
 is($pg->value("SELECT applied FROM capstan.pipeline_status WHERE pipeline = 'full'"), $before, '... the position stands');
 is($pg->value('SELECT count(*) FROM b."full"'), 1002, '... and so do the rows');
 drain($full);
 
 sync_pipeline($pg, $_) for qw(full disk slow kept busy whole);
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('busy', timeout => '20 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('busy', timeout => '180 s')");
 sync_pipeline($pg, 'busy');
 tables_equal($my, $pg, ['b.*'], 'after all of it');
 is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.table_status'), 0, 'no row was a surprise');
