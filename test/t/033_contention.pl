@@ -53,6 +53,10 @@ $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');
 $pg->create_server('source', $my);
 
+# The pause of somebody's n-th wish: as they are, at first; then longer and longer. On a machine so slow that a wish comes
+# between each lock and its views, no round would ever be good.
+sub pause { my ($seconds, $n) = @_; return $seconds * ($n < 300 ? 1 : 1.01**($n - 300)) }
+
 for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 {
 	$my->sql(q{GRANT FLUSH_TABLES ON *.* TO 'capstan'@'%'}) if $right eq 'FLUSH_TABLES';
@@ -60,13 +64,13 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 	my @others = (
 		$my->background('CALL shop.write_rows()'),
 		$my->background('CALL shop.analyze_them()'),
-		$my->writer(sub { 'LOCK TABLES shop.t WRITE, shop.u WRITE; UNLOCK TABLES; DO SLEEP(0.03)' }),
-		$my->writer(sub { 'LOCK TABLES shop.t WRITE; UNLOCK TABLES; FLUSH TABLES shop.u; DO SLEEP(0.04)' }));
+		$my->writer(sub { 'LOCK TABLES shop.t WRITE, shop.u WRITE; UNLOCK TABLES; DO SLEEP(' . pause(0.03, $_[0]) . ')' }),
+		$my->writer(sub { 'LOCK TABLES shop.t WRITE; UNLOCK TABLES; FLUSH TABLES shop.u; DO SLEEP(' . pause(0.04, $_[0]) . ')' }));
 
 	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.t,shop.u}', truncate_target => true);
 		SELECT capstan.start_pipeline('p')});
 	my $meter = $my->stall_meter;
-	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '180 s')});
+	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '400 s')});
 	my $stalled = $meter->worst_ms / 1000;
 	is($rc, 0, "$right: the snapshot completes") or diag($err);
 	my ($locks, $tries, $hold) = split /\|/, $pg->safe_psql(q{SELECT sum(lock_count), sum(lock_tries), max(date_part('epoch', lock_hold_worst)) FROM capstan.table_status});
