@@ -44,7 +44,7 @@ extern void apply_direct_close(ApplyTable *table);
 /* The row that was set, by statement; false: there is one with its key, or (no foreign table) a trigger did not let it in. */
 extern bool apply_insert_row(ApplyTable *table);
 /* Another pipeline's row has the key, or what else the unique index is of; NULL: it is the key. */
-extern void apply_raise_shared(ApplyTable *table, const char *constraint) pg_attribute_noreturn();
+extern void apply_raise_shared(ApplyTable *table, const char *constraint) __attribute__((noreturn));
 /* Runs a plan with what was set; returns the number of rows it touched. */
 extern uint64 apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected);
 
