@@ -1,8 +1,8 @@
 # What the scenarios of make bench stand on: the servers, what they cost, and the tables that are printed.
 #
-#     my $b = Bench->new(rows => 1_000_000, repeat => 3);      # MySQL, a target cluster, and for some a publisher
-#     my $cost = $b->cost_of(sub { ... });                     # CPU of each server, WAL, memory of workers
-#     $b->table('copy', $head, \@rows, $text);                 # to the terminal and to build/bench/copy.md
+#     my $bench = Bench->new(rows => 1_000_000, repeat => 3);      # MySQL, a target cluster, and for some a publisher
+#     my $cost = $bench->cost_of(sub { ... });                     # CPU of each server, WAL, memory of workers
+#     $bench->table('copy', $head, \@rows, $text);                 # to the terminal and to build/bench/copy.md
 #
 # CPU: of mysqld user and system time of its process; of a Postgres cluster that of the postmaster, of all its children, and of
 # the children that have ended meanwhile (cutime, cstime), so that no worker is forgotten. Clients are not in it.

@@ -27,8 +27,8 @@ my $COLUMNS = 'id BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL, a VARCHAR(120) NO
 # 215 bytes a row, as MySQL counts them. Not logged: no stream is to carry them.
 sub _source
 {
-	my ($b) = @_;
-	my $rows = $b->rows;
+	my ($bench) = @_;
+	my $rows = $bench->rows;
 	my @fill;
 
 	for (my $from = 0; $from < $rows; $from += 1_000_000)
@@ -37,21 +37,21 @@ sub _source
 
 		push @fill, "INSERT INTO plain SELECT n + $from, n * 7, LEFT(SHA2(n + $from, 512), 120), LEFT(SHA2(-n - $from, 256), 60) FROM lib.m WHERE n <= $count";
 	}
-	$b->my->sql("CREATE DATABASE copy; USE copy; SET SESSION sql_log_bin = 0; CREATE TABLE plain ($COLUMNS); CREATE TABLE none ($COLUMNS);"
+	$bench->my->sql("CREATE DATABASE copy; USE copy; SET SESSION sql_log_bin = 0; CREATE TABLE plain ($COLUMNS); CREATE TABLE none ($COLUMNS);"
 		  . "CREATE TABLE indexed ($COLUMNS, KEY n (n), KEY b (b));" . join('', map { "$_;" } @fill)
 		  . 'INSERT INTO indexed SELECT * FROM plain; ANALYZE NO_WRITE_TO_BINLOG TABLE plain, indexed');
 }
 
 sub run
 {
-	my ($b) = @_;
-	my $db = $b->database('copy');
+	my ($bench) = @_;
+	my $db = $bench->database('copy');
 	my %got;
 
-	_source($b);
-	_reference($b, $db);
-	my @ways = _ways($b, $db);
-	for my $repetition (1 .. $b->repeat)
+	_source($bench);
+	_reference($bench, $db);
+	my @ways = _ways($bench, $db);
+	for my $repetition (1 .. $bench->repeat)
 	{
 		# every other time in the other order
 		for my $way ($repetition % 2 ? @ways : reverse @ways)
@@ -60,48 +60,48 @@ sub run
 			push @{ $got{ $way->{name} } }, $way->{run}->();
 		}
 	}
-	_print($b, \@ways, \%got);
-	$b->my->sql('DROP DATABASE copy');
-	$b->{mariadb}->destroy if $b->{mariadb};
-	$b->pg->safe_psql('DROP DATABASE copy');
-	unlink $b->{file};
+	_print($bench, \@ways, \%got);
+	$bench->my->sql('DROP DATABASE copy');
+	$bench->{mariadb}->destroy if $bench->{mariadb};
+	$bench->pg->safe_psql('DROP DATABASE copy');
+	unlink $bench->{file};
 	return \%got;
 }
 
 # What all others are compared with: a copy by capstan that is compared with the source value by value, and the file made of it.
 sub _reference
 {
-	my ($b, $db) = @_;
+	my ($bench, $db) = @_;
 
-	$b->{file} = $b->pg->data . '/bench.copy';
+	$bench->{file} = $bench->pg->data . '/bench.copy';
 	$db->safe_psql('CREATE SCHEMA other');
 	for my $table ('plain', 'indexed')
 	{
-		_capstan($b, $db, $table, 2);
-		tables_equal($b->my, $db, ["copy.$table"], "copy of $table");
-		$db->safe_psql("CREATE TABLE other.reference AS SELECT * FROM copy.plain; COPY copy.plain TO '$b->{file}'") if $table eq 'plain';
+		_capstan($bench, $db, $table, 2);
+		tables_equal($bench->my, $db, ["copy.$table"], "copy of $table");
+		$db->safe_psql("CREATE TABLE other.reference AS SELECT * FROM copy.plain; COPY copy.plain TO '$bench->{file}'") if $table eq 'plain';
 	}
-	$b->{reference} = Bench::digest($db, 'other.reference');
-	is(Bench::digest($db, 'copy.indexed'), $b->{reference}, 'both tables have the same rows');
-	_drop_copied($b, $db);
+	$bench->{reference} = Bench::digest($db, 'other.reference');
+	is(Bench::digest($db, 'copy.indexed'), $bench->{reference}, 'both tables have the same rows');
+	_drop_copied($bench, $db);
 }
 
 # Every measured copy is compared with the reference.
-sub _same { my ($b, $db, $table, $name) = @_; is(Bench::digest($db, $table), $b->{reference}, "$name: contents are those of the source") }
+sub _same { my ($bench, $db, $table, $name) = @_; is(Bench::digest($db, $table), $bench->{reference}, "$name: contents are those of the source") }
 
 # One copy by a pipeline; the tables stay.
 sub _capstan
 {
-	my ($b, $db, $table, $workers) = @_;
+	my ($bench, $db, $table, $workers) = @_;
 
-	_drop_copied($b, $db);
-	$b->set($db, 'capstan.copy_workers' => $workers);
+	_drop_copied($bench, $db);
+	$bench->set($db, 'capstan.copy_workers' => $workers);
 	$db->safe_psql("SET client_min_messages = error; SELECT capstan.create_pipeline('p', server => 'source', tables => '{copy.$table}')");
-	$b->settle;
-	my $cost = $b->cost_of(sub {
+	$bench->settle;
+	my $cost = $bench->cost_of(sub {
 			my ($tick) = @_;
 
-			$b->start_pipeline($db);
+			$bench->start_pipeline($db);
 			my $wait = $db->background("SELECT capstan.wait_for_snapshot('p', timeout => '3600 s')");
 			while ($wait->running)
 			{
@@ -111,7 +111,7 @@ sub _capstan
 			die $wait->errors if $wait->wait != 0;
 		});
 	@$cost{qw(hold waited)} = @{ ($db->query('SELECT max(lock_hold_worst_us) / 1000.0, max(lock_wait_worst_us) / 1000.0 FROM capstan.pipeline_table'))[0] };
-	$b->drop_pipeline($db);
+	$bench->drop_pipeline($db);
 	return $cost;
 }
 
@@ -120,33 +120,33 @@ sub _drop_copied { $_[1]->safe_psql('SET client_min_messages = error; DROP SCHEM
 # A table like capstan's, for others to fill.
 sub _other_table
 {
-	my ($b, $db, $indexes) = @_;
+	my ($bench, $db, $indexes) = @_;
 
 	$db->safe_psql("DROP TABLE IF EXISTS other.t; CREATE TABLE other.t (id bigint PRIMARY KEY, n integer NOT NULL, a varchar(120) NOT NULL, b varchar(60) NOT NULL)");
 	$db->safe_psql('CREATE INDEX ON other.t (n); CREATE INDEX ON other.t (b)') if $indexes;
-	$b->settle;
+	$bench->settle;
 }
 
 sub _sql
 {
-	my ($b, $db, $name, $sql, $indexes) = @_;
+	my ($bench, $db, $name, $sql, $indexes) = @_;
 
-	_other_table($b, $db, $indexes);
-	my $cost = $b->cost_of(sub { $db->safe_psql($sql) });
-	_same($b, $db, 'other.t', $name);
+	_other_table($bench, $db, $indexes);
+	my $cost = $bench->cost_of(sub { $db->safe_psql($sql) });
+	_same($bench, $db, 'other.t', $name);
 	return $cost;
 }
 
 # Name and code of all that is measured; missing => why it cannot be.
 sub _ways
 {
-	my ($b, $db) = @_;
-	my $copy = "COPY other.t FROM '$b->{file}'";
+	my ($bench, $db) = @_;
+	my $copy = "COPY other.t FROM '$bench->{file}'";
 	my $foreign = 'INSERT INTO other.t SELECT * FROM other.source';
 	my $indexes = 'CREATE INDEX ON other.t (n); CREATE INDEX ON other.t (b); ANALYZE other.t';
-	my $fdw = _mysql_fdw($b, $db);
+	my $fdw = _mysql_fdw($bench, $db);
 	my $loader = MariaDB::installed() && -x '/usr/bin/pgloader' ? '' : 'pgloader or MariaDB is not installed';
-	my @ways = ({ name => 'COPY from a file', run => sub { _sql($b, $db, 'COPY', $copy) } });
+	my @ways = ({ name => 'COPY from a file', run => sub { _sql($bench, $db, 'COPY', $copy) } });
 
 	for my $table ('plain', 'indexed')
 	{
@@ -156,24 +156,24 @@ sub _ways
 
 			push @ways, {
 				name => $name, start => 1, table => $table,
-				run => sub { my $cost = _capstan($b, $db, $table, $workers); _same($b, $db, "copy.$table", $name); return $cost } };
+				run => sub { my $cost = _capstan($bench, $db, $table, $workers); _same($bench, $db, "copy.$table", $name); return $cost } };
 		}
-		push @ways, { name => 'mysql_fdw', table => $table, missing => $fdw, run => sub { _sql($b, $db, 'mysql_fdw', $foreign) } },
-		  { name => 'pgloader, from MariaDB', table => $table, missing => $loader, run => sub { _pgloader($b, $db) } },
-		  { name => 'COPY from a file, indexes after', table => 'indexed', run => sub { _sql($b, $db, 'COPY, indexes after', "$copy; $indexes") } }
+		push @ways, { name => 'mysql_fdw', table => $table, missing => $fdw, run => sub { _sql($bench, $db, 'mysql_fdw', $foreign) } },
+		  { name => 'pgloader, from MariaDB', table => $table, missing => $loader, run => sub { _pgloader($bench, $db) } },
+		  { name => 'COPY from a file, indexes after', table => 'indexed', run => sub { _sql($bench, $db, 'COPY, indexes after', "$copy; $indexes") } }
 		  if $table eq 'plain';
-		push @ways, { name => 'mysql_fdw, indexes there', table => $table, missing => $fdw, run => sub { _sql($b, $db, 'mysql_fdw, indexes there', $foreign, 1) } },
-		  { name => 'mysql_fdw, indexes after', table => $table, missing => $fdw, run => sub { _sql($b, $db, 'mysql_fdw, indexes after', "$foreign; $indexes") } }
+		push @ways, { name => 'mysql_fdw, indexes there', table => $table, missing => $fdw, run => sub { _sql($bench, $db, 'mysql_fdw, indexes there', $foreign, 1) } },
+		  { name => 'mysql_fdw, indexes after', table => $table, missing => $fdw, run => sub { _sql($bench, $db, 'mysql_fdw, indexes after', "$foreign; $indexes") } }
 		  if $table eq 'indexed';
 	}
-	push @ways, { name => 'start-up', table => 'none', run => sub { _capstan($b, $db, 'none', 1) } };
+	push @ways, { name => 'start-up', table => 'none', run => sub { _capstan($bench, $db, 'none', 1) } };
 	return @ways;
 }
 
 # '', or why there is none.
 sub _mysql_fdw
 {
-	my ($b, $db) = @_;
+	my ($bench, $db) = @_;
 
 	return 'not installed' unless $db->value("SELECT count(*) FROM pg_available_extensions WHERE name = 'mysql_fdw'");
 	my ($rc, $out, $err) = $db->psql(sprintf(q{
@@ -181,7 +181,7 @@ sub _mysql_fdw
 		CREATE SERVER other FOREIGN DATA WRAPPER mysql_fdw OPTIONS (host '%s', port '%s', fetch_size '10000');
 		CREATE USER MAPPING FOR CURRENT_USER SERVER other OPTIONS (username 'capstan', password 'sesam');
 		CREATE FOREIGN TABLE other.source (id bigint, n integer, a varchar(120), b varchar(60)) SERVER other OPTIONS (dbname 'copy', table_name 'plain');
-		SELECT count(*) FROM (SELECT id FROM other.source LIMIT 1) s;}, $b->my->host, $b->my->port));
+		SELECT count(*) FROM (SELECT id FROM other.source LIMIT 1) s;}, $bench->my->host, $bench->my->port));
 
 	return '' if $rc == 0;
 	diag("mysql_fdw: $err");
@@ -190,33 +190,33 @@ sub _mysql_fdw
 
 sub _pgloader
 {
-	my ($b, $db) = @_;
+	my ($bench, $db) = @_;
 
-	unless ($b->{mariadb})
+	unless ($bench->{mariadb})
 	{
 		my $dump = File::Temp->newdir('capstan-bench.XXXXXX', TMPDIR => 1);
 
 		chmod 0755, "$dump";
-		$b->{mariadb} = MariaDB->start;
-		$b->{mariadb}->sql("CREATE DATABASE copy; CREATE TABLE copy.plain ($COLUMNS) CHARACTER SET utf8mb4");
-		system('cp', $b->{file}, "$dump/rows") == 0 or die "cp: $?";
+		$bench->{mariadb} = MariaDB->start;
+		$bench->{mariadb}->sql("CREATE DATABASE copy; CREATE TABLE copy.plain ($COLUMNS) CHARACTER SET utf8mb4");
+		system('cp', $bench->{file}, "$dump/rows") == 0 or die "cp: $?";
 		chmod 0644, "$dump/rows";
-		$b->{mariadb}->sql("LOAD DATA INFILE '$dump/rows' INTO TABLE copy.plain");
+		$bench->{mariadb}->sql("LOAD DATA INFILE '$dump/rows' INTO TABLE copy.plain");
 	}
-	_other_table($b, $db);
-	my $cost = $b->cost_of(sub {
-			my ($rc, $out, $err) = CapstanTest::run_command([ 'pgloader', '--quiet', $b->{mariadb}->pgloader_file($db, 'copy', 'plain', 'other', 't') ]);
+	_other_table($bench, $db);
+	my $cost = $bench->cost_of(sub {
+			my ($rc, $out, $err) = CapstanTest::run_command([ 'pgloader', '--quiet', $bench->{mariadb}->pgloader_file($db, 'copy', 'plain', 'other', 't') ]);
 
 			die "pgloader: $out$err" if $rc != 0;
 		});
-	_same($b, $db, 'other.t', 'pgloader');
+	_same($bench, $db, 'other.t', 'pgloader');
 	return $cost;
 }
 
 sub _print
 {
-	my ($b, $ways, $got) = @_;
-	my $rows = $b->rows;
+	my ($bench, $ways, $got) = @_;
+	my $rows = $bench->rows;
 	my $start = Bench::median(map { $_->{seconds} } @{ $got->{'start-up'} });
 	my $speed = sub {
 		my ($way) = @_;
@@ -245,8 +245,8 @@ sub _print
 				$way->{start} ? sprintf('%.1f, %.1f', map { $middle->($_) } 'waited', 'hold') : '')
 			: ($way->{missing}, ('') x 9) ];
 	}
-	$b->table('copy', [ 'way', 'seconds', 'net', 'rows/s net', 'x COPY', 'x mysql_fdw (gross)', 'CPU s per M rows: MySQL', 'Postgres', 'WAL B/row', 'own MB: pipeline, copy worker', 'lock ms: wait, hold (worst)' ], \@lines,
-		sprintf('%s rows of 215 bytes; medians of %d; start-up of a pipeline %.2f s.', Bench::thousands($rows), $b->repeat, $start // 0));
+	$bench->table('copy', [ 'way', 'seconds', 'net', 'rows/s net', 'x COPY', 'x mysql_fdw (gross)', 'CPU s per M rows: MySQL', 'Postgres', 'WAL B/row', 'own MB: pipeline, copy worker', 'lock ms: wait, hold (worst)' ], \@lines,
+		sprintf('%s rows of 215 bytes; medians of %d; start-up of a pipeline %.2f s.', Bench::thousands($rows), $bench->repeat, $start // 0));
 }
 
 1;

@@ -28,19 +28,34 @@ my $TIMEOUT = 900;
 
 sub run
 {
-	my ($b) = @_;
-	my (%got, @lines);
-	my @runs = _prepare($b);
+	my ($bench) = @_;
+
+	return _run($bench, 'stream', $bench->repeat, StreamLoad::kinds($bench));
+}
+
+# One long backlog, once.
+sub backlog
+{
+	my ($bench) = @_;
+
+	return _run($bench, 'backlog', 1, StreamLoad::backlog($bench));
+}
+
+sub _run
+{
+	my ($bench, $name, $repeat, @kinds) = @_;
+	my %got;
+	my @runs = _prepare($bench, $repeat);
 	my $mark = 1;
 
 	# what is there before the first measurement: rows for the mix, and the first connections
-	_write($b, StreamLoad::fill($b), $mark);
+	_write($bench, StreamLoad::fill($bench), $mark);
 	for my $run (@runs) { $run->{catch_up}->($mark) }
-	for my $kind (StreamLoad::kinds($b))
+	for my $kind (@kinds)
 	{
-		my $seconds = _write($b, $kind, ++$mark);
+		my $seconds = _write($bench, $kind, ++$mark);
 
-		for my $repetition (1 .. $b->repeat)
+		for my $repetition (1 .. $repeat)
 		{
 			my @now = grep { $_->{repetition} == $repetition } @runs;
 
@@ -49,44 +64,44 @@ sub run
 				push @{ $got{ $kind->{name} }{ $run->{by} } }, $run->{catch_up}->($mark);
 			}
 		}
-		_compare($b, $kind, @runs);
+		_compare($bench, $kind, @runs);
 		printf "# %s: written in %.0f s\n", $kind->{name}, $seconds;
 	}
-	_print($b, \%got);
-	_clean($b, @runs);
+	_print($bench, $name, $repeat, \%got, @kinds);
+	_clean($bench, @runs);
 	return \%got;
 }
 
 # The databases c1, c2, .. with a pipeline, n1, n2, .. with a subscription; all stand still.
 sub _prepare
 {
-	my ($b) = @_;
-	my $publisher = Bench::in_database($b->publisher, 'bench');
-	my ($my, $schema, @runs) = ($b->my);
+	my ($bench, $repeat) = @_;
+	my $publisher = Bench::in_database($bench->publisher, 'bench');
+	my ($my, $schema, @runs) = ($bench->my);
 
-	$my->sql(StreamLoad::mysql_tables($b));
-	$b->publisher->safe_psql('CREATE DATABASE bench');
-	for my $repetition (1 .. $b->repeat)
+	$my->sql(StreamLoad::mysql_tables($bench));
+	$bench->publisher->safe_psql('CREATE DATABASE bench');
+	for my $repetition (1 .. $repeat)
 	{
-		my $db = $b->database("c$repetition");
+		my $db = $bench->database("c$repetition");
 
 		$db->safe_psql("SET client_min_messages = error; SELECT capstan.create_pipeline('p', server => 'source', tables => '{bench.*}')");
-		$b->start_pipeline($db);
+		$bench->start_pipeline($db);
 		$db->safe_psql("SELECT capstan.wait_for_snapshot('p')");
-		$b->stop_pipeline($db);
-		push @runs, { by => 'capstan', repetition => $repetition, db => $db, catch_up => sub { _capstan($b, $db, @_) } };
+		$bench->stop_pipeline($db);
+		push @runs, { by => 'capstan', repetition => $repetition, db => $db, catch_up => sub { _capstan($bench, $db, @_) } };
 	}
 	# the tables are those that capstan has made
 	$schema = _schema($runs[0]{db});
-	$publisher->safe_psql("$schema; " . StreamLoad::postgres_procedures($b) . '; CREATE PUBLICATION p FOR TABLE ' . join(', ', map { "bench.$_" } StreamLoad::tables()));
-	for my $repetition (1 .. $b->repeat)
+	$publisher->safe_psql("$schema; " . StreamLoad::postgres_procedures($bench) . '; CREATE PUBLICATION p FOR TABLE ' . join(', ', map { "bench.$_" } StreamLoad::tables()));
+	for my $repetition (1 .. $repeat)
 	{
-		my ($name, $db) = ("n$repetition", Bench::in_database($b->pg, "n$repetition"));
+		my ($name, $db) = ("n$repetition", Bench::in_database($bench->pg, "n$repetition"));
 
-		$b->pg->safe_psql("CREATE DATABASE $name");
+		$bench->pg->safe_psql("CREATE DATABASE $name");
 		$db->safe_psql($schema);
 		$db->safe_psql(sprintf(q{CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION p WITH (copy_data = false, enabled = false)}, $name, $publisher->connection_string));
-		push @runs, { by => 'native', repetition => $repetition, db => $db, catch_up => sub { _native($b, $db, @_) } };
+		push @runs, { by => 'native', repetition => $repetition, db => $db, catch_up => sub { _native($bench, $db, @_) } };
 	}
 	return @runs;
 }
@@ -105,16 +120,16 @@ sub _schema
 # Writes the changes to both sources, the mark last; how long that took.
 sub _write
 {
-	my ($b, $kind, $mark) = @_;
+	my ($bench, $kind, $mark) = @_;
 	my $start = time;
-	my $publisher = Bench::in_database($b->publisher, 'bench');
+	my $publisher = Bench::in_database($bench->publisher, 'bench');
 	my $end = "INSERT INTO bench.mark VALUES ($mark, '$kind->{name}')";
 	# some kinds are written by two sessions, which write different rows
-	my @writers = map { $b->my->background("USE lib; $_") } @{ $kind->{mysql} };
+	my @writers = map { $bench->my->background("USE lib; $_") } @{ $kind->{mysql} };
 
 	push @writers, map { $publisher->background("SET synchronous_commit = off; $_") } @{ $kind->{postgres} };
 	for (@writers) { die $_->errors if $_->wait != 0 }
-	$b->my->sql($end);
+	$bench->my->sql($end);
 	$publisher->safe_psql($end);
 	return time - $start;
 }
@@ -122,11 +137,11 @@ sub _write
 # From $start->() to the commit of the mark. $stop->() is measured by nothing.
 sub _until_mark
 {
-	my ($b, $db, $mark, $start, $stop) = @_;
+	my ($bench, $db, $mark, $start, $stop) = @_;
 	my $session = Bench::Session->new($db);
 
-	$b->settle;
-	my $cost = $b->cost_of(sub {
+	$bench->settle;
+	my $cost = $bench->cost_of(sub {
 			my ($tick) = @_;
 			my $began = time;
 			my $give_up = $began + $TIMEOUT;
@@ -148,42 +163,42 @@ sub _until_mark
 
 sub _capstan
 {
-	my ($b, $db, $mark) = @_;
+	my ($bench, $db, $mark) = @_;
 
-	return _until_mark($b, $db, $mark, sub { $b->start_pipeline($db) }, sub { $b->stop_pipeline($db) });
+	return _until_mark($bench, $db, $mark, sub { $bench->start_pipeline($db) }, sub { $bench->stop_pipeline($db) });
 }
 
 sub _native
 {
-	my ($b, $db, $mark) = @_;
+	my ($bench, $db, $mark) = @_;
 	my $name = $db->{database};
 
-	return _until_mark($b, $db, $mark, sub { $db->safe_psql("ALTER SUBSCRIPTION $name ENABLE") }, sub {
+	return _until_mark($bench, $db, $mark, sub { $db->safe_psql("ALTER SUBSCRIPTION $name ENABLE") }, sub {
 			$db->safe_psql("ALTER SUBSCRIPTION $name DISABLE");
-			poll_until { !$b->pg->worker_pids(qr/logical replication worker/) } or die "the apply worker does not end\n";
-			poll_until { !$b->publisher->worker_pids(qr/walsender/) } or die "the walsender does not end\n";
+			poll_until { !$bench->pg->worker_pids(qr/logical replication worker/) } or die "the apply worker does not end\n";
+			poll_until { !$bench->publisher->worker_pids(qr/walsender/) } or die "the walsender does not end\n";
 		});
 }
 
 # Contents after one kind of change.
 sub _compare
 {
-	my ($b, $kind, @runs) = @_;
+	my ($bench, $kind, @runs) = @_;
 	my @tables = map { "bench.$_" } @{ $kind->{tables} };
-	my $want = Bench::digests(Bench::in_database($b->publisher, 'bench'), @tables);
+	my $want = Bench::digests(Bench::in_database($bench->publisher, 'bench'), @tables);
 	my ($first) = grep { $_->{by} eq 'capstan' } @runs;
 
-	tables_equal($b->my, $first->{db}, \@tables, "stream, $kind->{name}");
+	tables_equal($bench->my, $first->{db}, \@tables, "stream, $kind->{name}");
 	is(Bench::digests($_->{db}, @tables), $want, "stream, $kind->{name}, $_->{by} $_->{repetition}: contents are those of the publisher") for @runs;
 }
 
 sub _print
 {
-	my ($b, $got) = @_;
+	my ($bench, $name, $repeat, $got, @kinds) = @_;
 	my @lines;
 	my %start = map { my $by = $_; $by => Bench::median(map { $_->{until_mark} } @{ $got->{nothing}{$by} }) } 'capstan', 'native';
 
-	for my $kind (grep { $_->{changes} } StreamLoad::kinds($b))
+	for my $kind (grep { $_->{changes} } @kinds)
 	{
 		my %by = map {
 			my @cost = @{ $got->{ $kind->{name} }{$_} };
@@ -205,24 +220,24 @@ sub _print
 			(map { Bench::thousands($_->{transactions}) } $c, $n), sprintf('%.2f', $c->{rate} / $n->{rate}),
 			map { my $key = $_; join(', ', map { defined $_->{$key} ? sprintf($key =~ /wal|memory/ ? '%.0f' : '%.1f', $_->{$key}) : '' } $c, $n) } qw(source target wal memory) ];
 	}
-	$b->table('stream', [ 'changes', 'rows', 'capstan s', 'native s', 'capstan rows/s', 'native rows/s', 'capstan tx/s', 'native tx/s', 'ratio', 'CPU s per M rows: source', 'target', 'WAL B/row', 'own MB of the applying worker' ], \@lines,
-		sprintf('Medians of %d. Each pair is capstan, native. Seconds include the start-up of %.2f and %.2f s, rates and the ratio do not.', $b->repeat, @start{qw(capstan native)}));
+	$bench->table($name, [ 'changes', 'rows', 'capstan s', 'native s', 'capstan rows/s', 'native rows/s', 'capstan tx/s', 'native tx/s', 'ratio', 'CPU s per M rows: source', 'target', 'WAL B/row', 'own MB of the applying worker' ], \@lines,
+		sprintf('Medians of %d. Each pair is capstan, native. Seconds include the start-up of %.2f and %.2f s, rates and the ratio do not.', $repeat, @start{qw(capstan native)}));
 }
 
 sub _clean
 {
-	my ($b, @runs) = @_;
+	my ($bench, @runs) = @_;
 
 	for my $run (@runs)
 	{
 		my $db = $run->{db};
 
-		if ($run->{by} eq 'capstan') { $b->drop_pipeline($db) }
+		if ($run->{by} eq 'capstan') { $bench->drop_pipeline($db) }
 		else { $db->safe_psql("DROP SUBSCRIPTION $db->{database}") }
-		$b->pg->safe_psql("DROP DATABASE $db->{database}");
+		$bench->pg->safe_psql("DROP DATABASE $db->{database}");
 	}
-	$b->my->sql('DROP DATABASE bench');
-	$b->publisher->safe_psql('DROP DATABASE bench');
+	$bench->my->sql('DROP DATABASE bench');
+	$bench->publisher->safe_psql('DROP DATABASE bench');
 }
 
 1;

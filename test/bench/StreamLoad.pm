@@ -31,8 +31,8 @@ sub _values
 # How many changes of each kind; ROWS is those of the copy.
 sub sizes
 {
-	my ($b) = @_;
-	my $n = $b->rows;
+	my ($bench) = @_;
+	my $n = $bench->rows;
 	my %size = (bulk => $n * 0.3, single => $n * 0.15, mix => $n * 0.03, wide => $n * 0.01, cols => $n * 0.03);
 
 	for (keys %size)
@@ -47,7 +47,7 @@ sub tables { return ('t', 's', 'wide', 'cols', 'mark', map { "sb$_" } 1 .. 10) }
 
 sub mysql_tables
 {
-	my ($b) = @_;
+	my ($bench) = @_;
 	my $texts = join ', ', map { "($_, (" . _mysql_text($_) . '))' } 1 .. $TEXTS;
 
 	return "CREATE DATABASE bench; USE bench; CREATE TABLE t ($ROW); CREATE TABLE s ($ROW);"
@@ -113,7 +113,7 @@ sub mysql_procedures
 
 sub postgres_procedures
 {
-	my ($b) = @_;
+	my ($bench) = @_;
 	my ($bulk, $single) = _loops();
 	my $texts = join ', ', map { "($_, " . _postgres_text($_) . ')' } 1 .. $TEXTS;
 	my $sql = "CREATE SCHEMA lib; CREATE TABLE lib.k AS SELECT n::int FROM generate_series(1, 1000) n; CREATE TABLE lib.texts (n int PRIMARY KEY, body text); INSERT INTO lib.texts VALUES $texts;";
@@ -147,25 +147,48 @@ sub _kind
 # Rows for the mix.
 sub fill
 {
-	my ($b) = @_;
+	my ($bench) = @_;
 	my @fill = map { my $t = "bench.sb$_"; "INSERT INTO $t SELECT n, n * 5, concat('first ', n, repeat('-', 90)), repeat('pad ', 14) FROM lib.k" } 1 .. 10;
 
 	return { name => 'fill', mysql => [ join '; ', @fill ], postgres => [ join '; ', @fill ] };
 }
 
+# What a start takes is measured with it.
+sub _nothing { return { name => 'nothing', changes => 0, tables => ['mark'], mysql => [], postgres => [] } }
+
+# As many single-row transactions as ROWS says.
+sub backlog
+{
+	my ($bench) = @_;
+	my $nothing = _nothing();
+
+	return ($nothing, _kind('single-row inserts', 'single_insert', $bench->rows, ['s'], halves => 1), $nothing);
+}
+
+# All rows in one transaction.
+sub _one_transaction
+{
+	my ($rows) = @_;
+
+	return {
+		name => 'inserts, one transaction', changes => $rows, transactions => 1, tables => ['t'],
+		mysql => ["START TRANSACTION; CALL lib.bulk_insert(0, $rows); COMMIT"],
+		postgres => ["INSERT INTO bench.t SELECT i + n, n * 7, repeat(concat(n, ' '), 24), concat('row ', i + n, repeat('.', 40)) FROM generate_series(0, $rows - 1, 1000) i, lib.k"] };
+}
+
 sub kinds
 {
-	my ($b) = @_;
-	my %size = sizes($b);
+	my ($bench) = @_;
+	my %size = sizes($bench);
 	my @sb = map { "sb$_" } 1 .. 10;
 
-	my $nothing = { name => 'nothing', changes => 0, tables => ['mark'], mysql => [], postgres => [] };
-
+	my $nothing = _nothing();
 	my @kinds = (
 		$nothing,
 		_kind('inserts, 1000 rows each', 'bulk_insert', $size{bulk}, ['t'], transactions => $size{bulk} / 1000),
 		_kind('updates, 1000 rows each', 'bulk_update', $size{bulk}, ['t'], transactions => $size{bulk} / 1000),
 		_kind('deletes, 1000 rows each', 'bulk_delete', $size{bulk}, ['t'], transactions => $size{bulk} / 1000),
+		_one_transaction($size{bulk}),
 		_kind('single-row inserts', 'single_insert', $size{single}, ['s'], halves => 1),
 		_kind('single-row updates', 'single_update', $size{single}, ['s'], halves => 1),
 		_kind('single-row deletes', 'single_delete', $size{single}, ['s'], halves => 1),
@@ -175,7 +198,7 @@ sub kinds
 		_kind('inserts of 100 columns, 1000 rows each', 'bulk_cols', $size{cols}, ['cols'], transactions => $size{cols} / 1000),
 		_kind('updates of 100 columns, 1000 rows each', 'bulk_cols_update', $size{cols}, ['cols'], transactions => $size{cols} / 1000),
 		$nothing);
-	my $wanted = $b->{kinds};
+	my $wanted = $bench->{kinds};
 
 	return grep { !$_->{changes} || !defined $wanted || $_->{name} =~ $wanted } @kinds;
 }

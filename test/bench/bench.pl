@@ -11,30 +11,34 @@ use strict;
 use warnings;
 use utf8;
 use FindBin;
-use lib "$FindBin::Bin/../perl", "$FindBin::Bin";
+use lib "$FindBin::Bin/../perl", "$FindBin::Bin/../scale", "$FindBin::Bin";
 use Test::More;
 use Time::HiRes qw(time);
 use CapstanTest;
 use Bench;
 use BenchCopy;
+use BenchGrowth;
+use BenchLive;
 use BenchStream;
 
-my %SCENARIO = (copy => \&BenchCopy::run, stream => \&BenchStream::run);
-my @ORDER = qw(copy stream);
+my %SCENARIO = (
+	copy => \&BenchCopy::run, stream => \&BenchStream::run, backlog => \&BenchStream::backlog, latency => \&BenchLive::latency, locks => \&BenchLive::locks,
+	growth => \&BenchGrowth::run, idle => \&BenchLive::idle);
+my @ORDER = qw(idle copy locks latency stream backlog growth);
 
 $| = 1;
 my @scenarios = split ' ', $ENV{SCENARIOS} || "@ORDER";
 for (@scenarios) { die "no such scenario: $_ (there are: @ORDER)\n" unless $SCENARIO{$_} }
-my $b = Bench->new(rows => $ENV{ROWS} || 1_000_000, repeat => $ENV{REPEAT} || 3, kinds => $ENV{KINDS});
-my $machine = $b->machine;
+my $bench = Bench->new(rows => $ENV{ROWS} || 1_000_000, repeat => $ENV{REPEAT} || 3, kinds => $ENV{KINDS});
+my $machine = $bench->machine;
 
 print "$machine\n";
-$b->write('machine.md', "$machine\n");
+$bench->write('machine.md', "$machine\n");
 for my $scenario (@scenarios)
 {
 	my $start = time;
 
-	unless (eval { $SCENARIO{$scenario}->($b); 1 })
+	unless (eval { $SCENARIO{$scenario}->($bench); 1 })
 	{
 		my $error = $@;
 
