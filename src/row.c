@@ -299,6 +299,15 @@ capstan_source_table_shape(const SourceTable *table, StrBuf *out)
 }
 
 bool
+capstan_source_key_is_mixed(const SourceTable *table)
+{
+	for (int i = 1; table->key_descends != NULL && i < table->nkey; i++)
+		if (table->key_descends[i] != table->key_descends[0])
+			return true;
+	return false;
+}
+
+bool
 capstan_source_labels_are_told(const SourceColumn *column)
 {
 	for (int i = 0; i < column->nlabels; i++)

@@ -95,6 +95,7 @@ typedef struct SourceTable
 	int		   *key;			/* indexes into columns, in key order */
 	bool		key_has_prefix; /* a key column counts only by a prefix of its value */
 	char	   *key_name;		/* of its index on the source; NULL from a table map, which does not tell */
+	bool	   *key_descends;	/* of each key column: does the index run down in it?  NULL from a table map */
 	bool		has_names;		/* false: a table map with MINIMAL metadata */
 	uint64_t	table_id;		/* of the table map; 0 from the schema */
 	uint64_t	serial;			/* of the table map's content: while a decoder lives, the same serial is the same
@@ -180,6 +181,8 @@ typedef struct SourceChange
  * it is stored when a table is captured and compared with every table map.
  */
 extern void capstan_source_table_signature(const SourceTable *table, StrBuf *out);
+/* Does the key's index run up in one column and down in another?  False for a table map, which does not tell. */
+extern bool capstan_source_key_is_mixed(const SourceTable *table);
 
 /*
  * The part of it that a table map tells with binlog_row_metadata = MINIMAL too: types, sizes, signedness, nullability, collations of

@@ -65,10 +65,11 @@ all_key_columns(const SourceTable *source, bool (*test) (SourceType))
 	return true;
 }
 
+/* A key whose index runs up in one column and down in another is paged in that order, which the gate does not know. */
 bool
 capstan_map_key_is_ordered(const SourceTable *source)
 {
-	return all_key_columns(source, type_is_ordered);
+	return all_key_columns(source, type_is_ordered) && !capstan_source_key_is_mixed(source);
 }
 
 bool

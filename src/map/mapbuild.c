@@ -73,6 +73,9 @@ copy_source_table(const SourceTable *source)
 	}
 	for (int i = 0; i < source->nkey; i++)
 		copy->key[i] = source->key[i];
+	/* of no use here */
+	copy->key_name = NULL;
+	copy->key_descends = NULL;
 	return copy;
 }
 

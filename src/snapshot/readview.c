@@ -7,7 +7,9 @@
  *
  *		a >= x AND (a > x OR (a = x AND (b > y OR (b = y AND c > z))))
  *
- * where the first term is implied by the second and only helps the optimizer to a range.
+ * where the first term is implied by the second and only helps the optimizer to a range.  Rows are read in the order of the key's
+ * index, so that the server need not sort all that is left of a table for each piece of it: where the index runs up in one column and down
+ * in another, order and comparisons of the latter are turned round.  (One that runs down in all of them is read backwards.)
  */
 #include "postgres.h"
 
@@ -87,6 +89,13 @@ capstan_quoted_table(const char *schema_name, const char *table_name)
 	return psprintf("%s.%s", capstan_wire_quote_identifier(schema_name), capstan_wire_quote_identifier(table_name));
 }
 
+/* Is this column of the key paged from its greatest value down? */
+static bool
+pages_down(const SourceTable *table, int i)
+{
+	return capstan_source_key_is_mixed(table) && table->key_descends[i];
+}
+
 /*
  * "key > values" (above), or "key <= values".  From column `from` on.
  */
@@ -96,8 +105,9 @@ append_comparison(StringInfo sql, const SourceTable *table, const SourceValue *v
 	const SourceColumn *column = &table->columns[table->key[from]];
 	const char *name = capstan_wire_quote_identifier(column->name);
 	bool		last = from == table->nkey - 1;
+	bool		greater = above != pages_down(table, from);
 
-	appendStringInfo(sql, "%s%s %s ", last ? "" : "(", name, above ? ">" : last ? "<=" : "<");
+	appendStringInfo(sql, "%s%s %s%s ", last ? "" : "(", name, greater ? ">" : "<", last && !above ? "=" : "");
 	capstan_wire_append_literal(sql, column, &values[from]);
 	if (last)
 		return;
@@ -115,7 +125,7 @@ append_bound(StringInfo sql, const SourceTable *table, const SourceValue *values
 	{
 		const SourceColumn *column = &table->columns[table->key[0]];
 
-		appendStringInfo(sql, "%s %s ", capstan_wire_quote_identifier(column->name), above ? ">=" : "<=");
+		appendStringInfo(sql, "%s %s ", capstan_wire_quote_identifier(column->name), above != pages_down(table, 0) ? ">=" : "<=");
 		capstan_wire_append_literal(sql, column, &values[0]);
 		appendStringInfoString(sql, " AND ");
 	}
@@ -143,8 +153,8 @@ static void
 append_key_order(StringInfo sql, const SourceTable *table)
 {
 	for (int i = 0; i < table->nkey; i++)
-		appendStringInfo(sql, "%s%s", i > 0 ? ", " : " ORDER BY ",
-						 capstan_wire_quote_identifier(table->columns[table->key[i]].name));
+		appendStringInfo(sql, "%s%s%s", i > 0 ? ", " : " ORDER BY ",
+						 capstan_wire_quote_identifier(table->columns[table->key[i]].name), pages_down(table, i) ? " DESC" : "");
 }
 
 char *

@@ -492,7 +492,7 @@ set_up_session(SourceConn *conn)
 					 "SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = '', "
 					 "transaction_isolation = 'REPEATABLE-READ', autocommit = 1, completion_type = 0, "
 					 "sql_select_limit = DEFAULT, sql_big_selects = 1, sql_auto_is_null = 0, "
-					 "max_execution_time = 0, max_sort_length = 8388608, "
+					 "max_execution_time = 0, max_sort_length = 8388608, optimizer_switch = 'use_invisible_indexes=on', "
 					 "information_schema_stats_expiry = 0, lc_messages = 'en_US', sql_quote_show_create = 1, "
 					 "wait_timeout = 28800, net_read_timeout = %d, net_write_timeout = %d",
 					 NET_TIMEOUT_S, NET_TIMEOUT_S);

@@ -33,6 +33,7 @@ typedef struct KeyCandidate
 	bool		has_prefix;
 	int			ncolumns;
 	int			columns[16];	/* MySQL's limit for the columns of an index */
+	bool		descends[16];
 } KeyCandidate;
 
 /* What a SourceColumn has no room for. */
@@ -412,6 +413,7 @@ add_key_column(void *arg, char **row, const unsigned long *lengths, int ncolumns
 		if (!key->primary && !prefix_is_whole(&t->info->table.columns[c], to_int(row[4])))
 			key->usable = false;
 	}
+	key->descends[key->ncolumns] = row[5] != NULL && strcmp(row[5], "D") == 0;
 	key->columns[key->ncolumns++] = c;
 }
 
@@ -459,9 +461,11 @@ choose_key(Build *build, TableBuild *t)
 	table->key = palloc(sizeof(int) * chosen->ncolumns);
 	table->key_has_prefix = chosen->has_prefix;
 	table->key_name = chosen->name;
+	table->key_descends = palloc(sizeof(bool) * chosen->ncolumns);
 	for (int i = 0; i < chosen->ncolumns; i++)
 	{
 		table->key[i] = chosen->columns[i];
+		table->key_descends[i] = chosen->descends[i];
 		table->columns[chosen->columns[i]].in_key = true;
 	}
 }
@@ -549,10 +553,10 @@ read_details(Build *build)
 							  add_column, build);
 	add_labels(build);
 	capstan_wire_for_each_row(build->conn,
-							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART "
+							  psprintf("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART, COLLATION "
 									   "FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND %s "
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", condition),
-							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, add_key_column, build);
+							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE, add_key_column, build);
 	for (int i = 0; i < build->ntables; i++)
 		choose_key(build, &build->tables[i]);
 

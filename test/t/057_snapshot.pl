@@ -4,7 +4,7 @@
 # Why: the edges of ranges are where rows are lost or copied twice; a value may be as
 # large as Postgres allows; where names are folded the wrong table may be taken.
 # How: tables of 0, 1, n - 1, n, n + 1 and 2n rows for ranges of n rows, keys at the limits of their
-# type, long keys that the source has to sort because their index runs up and down; a row of 200 MB by the copy and by the stream; a source with lower_case_table_names = 1.
+# type, keys whose index runs up and down, one that is long, one whose index is invisible; a row of 200 MB by the copy and by the stream; a source with lower_case_table_names = 1.
 # Asserted: contents; no range larger than allowed; memory of the workers.
 # Not asserted: keys of other kinds (055), locks (021).
 
@@ -50,10 +50,13 @@ $sql .= q{
 	INSERT INTO ci SELECT CONCAT(CHAR(IF(n % 2, 65, 97) + n % 26), n) FROM seq;
 	CREATE TABLE mixed (k VARCHAR(1100) CHARACTER SET latin1, n INT, pad MEDIUMBLOB, PRIMARY KEY (k, n DESC));
 	INSERT INTO mixed SELECT CONCAT(REPEAT('x', 1030), LPAD(n * 7919 % 1000, 5, '0')), n, REPEAT('p', 60000) FROM seq WHERE n < 300;
-	ANALYZE TABLE ends, signed_ends, ci, mixed;
+	CREATE TABLE updown (a INT, b BIGINT UNSIGNED, c VARCHAR(20) COLLATE utf8mb4_general_ci, n INT, PRIMARY KEY (a DESC, b, c DESC));
+	INSERT INTO updown SELECT n % 7, n % 11, ELT(n % 3 + 1, CONCAT('A', n), CONCAT('ä', n), CONCAT('b', n DIV 70)), n FROM seq WHERE n < 690;
+	CREATE TABLE unseen (a INT NOT NULL, b INT NOT NULL, UNIQUE KEY f ((a + b)), UNIQUE KEY (b, a) INVISIBLE); INSERT INTO unseen SELECT n, n FROM seq WHERE n < 100;
+	ANALYZE TABLE ends, signed_ends, ci, mixed, updown, unseen;
 };
 $my->sql($sql);
-my @tables = ((map { ("s.i$_", "s.c$_") } @sizes), qw(s.ends s.signed_ends s.ci s.mixed));
+my @tables = ((map { ("s.i$_", "s.c$_") } @sizes), qw(s.ends s.signed_ends s.ci s.mixed s.updown s.unseen));
 start_pipeline($pg, 's', \@tables);
 is($pg->value("SELECT count(*) FROM s.i0"), 0, 'an empty table is copied');
 $my->sql(join '', map { "INSERT INTO s.i$_ VALUES (5000); INSERT INTO s.c$_ VALUES ('z', 5000); DELETE FROM s.i$_ WHERE id = 0; UPDATE s.c$_ SET n = n + 10000 WHERE n = 1;" } @sizes);
