@@ -78,6 +78,13 @@
 #define COMPAT_NEW_WAIT_EVENT(name) PG_WAIT_EXTENSION
 #endif
 
+/* A set to wait on that lives as long as the process, or until it is freed. */
+#if PG_VERSION_NUM >= 170000
+#define COMPAT_CREATE_WAIT_EVENT_SET(nevents) CreateWaitEventSet(NULL, nevents)
+#else
+#define COMPAT_CREATE_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentMemoryContext, nevents)
+#endif
+
 /* A range table of the one relation that an executor state writes to; needs parser/parse_relation.h from 16 on. */
 #if PG_VERSION_NUM >= 180000
 #define COMPAT_INIT_RANGE_TABLE(estate, rte) \

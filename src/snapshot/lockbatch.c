@@ -1,6 +1,10 @@
 /*
  * lockbatch.c
  *		Read locks on several small tables at once.  See lockbatch.h.
+ *
+ * Everything between the first grant and the last UNLOCK is time that somebody's writers wait.  So nothing is done in
+ * turn there that can be done at once: answers are taken in the order in which they come, and who has not answered is
+ * dealt with when the others are unlocked.  A lock that is granted too late is held until then, for nothing, and counts.
  */
 #include "postgres.h"
 
@@ -12,22 +16,56 @@
 #include "compat.h"
 #include "snapshot/lockbatch.h"
 
-/* How long tables that are locked already wait for those that are not: their writers wait with them. */
-#define PATIENCE_MS 30
+/* How long the first of the locks is waited for; no writer waits meanwhile. */
+#define PATIENCE_US 30000
+/*
+ * How long a table that is locked waits for others to be: so long at least, and half of what all the rest of the hold takes (views
+ * opened, locks given back), at most so long.  Where that takes long, on a source or a machine that is busy, waiting less than that would not shorten
+ * the hold by much, but make more rounds, each with a lock, of fewer tables.
+ */
+#define SPREAD_LEAST_US 1000
+#define SPREAD_MOST_US 10000
+/* So many are asked for even if the time is over: a machine that is slow today must not be asked for them one by one. */
+#define LEAST_ASKED 8
+/* Answers looked at in one go. */
+#define MOST_EVENTS 64
 /* Seconds until the server ends an idle lock connection: a half-open one cannot block writers for longer. */
 #define LOCK_IDLE_TIMEOUT_S 30
 /* Before the server does so by itself. */
 #define LOCK_RECONNECT_S 20
+
+/* Of one connection's lock. */
+typedef enum LockState
+{
+	LOCK_FREE = 0,
+	LOCK_WAITS,					/* for the answer to LOCK TABLES */
+	LOCK_HELD,
+	LOCK_UNLOCKING				/* for the answer to UNLOCK TABLES */
+} LockState;
+
+typedef struct BatchLock
+{
+	SourceConn *conn;			/* opened at need; NULL: not yet */
+	int64		used_at_us;		/* monotonic clock */
+	LockState	state;
+	bool		killed;			/* KILL QUERY was sent for its wait */
+	int64		granted_at_us;
+} BatchLock;
 
 struct LockBatch
 {
 	MemoryContext context;
 	const SourceOptions *options;
 	int			most;
-	SourceConn **connections;	/* opened at need; NULL: not yet */
-	int64	   *used_at_us;		/* monotonic clock */
-	bool	   *held;
-	int64		granted_at_us;	/* the first of those that are held */
+	BatchLock  *locks;
+	int			nasked;			/* the first so many of them */
+	WaitEventSet *sockets;		/* of their connections */
+	int			ngranted;
+	int			nwaiting;		/* for an answer */
+	int64		given_up_at_us; /* what is granted later is given back at once; 0: still of use */
+	int64		held_worst_us;
+	int64		rest_us;		/* from the last answer that counted to the end, in the last rounds on average; 0: not known */
+	int64		spread_us;
 };
 
 static int64
@@ -47,50 +85,27 @@ capstan_lockbatch_create(const SourceOptions *options, int most)
 	batch->context = CurrentMemoryContext;
 	batch->options = options;
 	batch->most = most;
-	batch->connections = palloc0(sizeof(SourceConn *) * most);
-	batch->used_at_us = palloc0(sizeof(int64) * most);
-	batch->held = palloc0(sizeof(bool) * most);
+	batch->locks = palloc0(sizeof(BatchLock) * most);
 	return batch;
 }
 
 /* A connection that will not be found closed by the server's wait_timeout. */
 static void
-make_ready(LockBatch *batch, int i)
+make_ready(LockBatch *batch, BatchLock *lock)
 {
 	MemoryContext caller;
 
-	if (batch->connections[i] != NULL && now_us() - batch->used_at_us[i] < LOCK_RECONNECT_S * INT64CONST(1000000))
+	if (lock->conn != NULL && now_us() - lock->used_at_us < LOCK_RECONNECT_S * INT64CONST(1000000))
 		return;
 	caller = MemoryContextSwitchTo(batch->context);
-	if (batch->connections[i] != NULL)
-		capstan_wire_close(batch->connections[i]);
-	batch->connections[i] = NULL;
-	batch->connections[i] = capstan_wire_connect(batch->options, "lock");
+	if (lock->conn != NULL)
+		capstan_wire_close(lock->conn);
+	lock->conn = NULL;
+	lock->conn = capstan_wire_connect(batch->options, "lock");
 	/* should we vanish, the server itself gives up the wait */
-	capstan_wire_exec(batch->connections[i],
-					  psprintf("SET SESSION wait_timeout = %d, lock_wait_timeout = 1", LOCK_IDLE_TIMEOUT_S));
-	batch->used_at_us[i] = now_us();
+	capstan_wire_exec(lock->conn, psprintf("SET SESSION wait_timeout = %d, lock_wait_timeout = 1", LOCK_IDLE_TIMEOUT_S));
+	lock->used_at_us = now_us();
 	MemoryContextSwitchTo(caller);
-}
-
-static bool
-answer_within(SourceConn *conn, int64 deadline_us)
-{
-	for (;;)
-	{
-		long		left = (long) ((deadline_us - now_us() + 999) / 1000);
-		int			events;
-
-		/* an answer that is there counts, however late we look */
-		events = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-								   capstan_wire_socket(conn), Max(left, 0), COMPAT_WAIT_EXTENSION);
-		if (events & WL_SOCKET_READABLE)
-			return true;
-		if (left <= 0)
-			return false;
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
 }
 
 void
@@ -98,81 +113,187 @@ capstan_lockbatch_connect(LockBatch *batch, int ntables)
 {
 	Assert(ntables <= batch->most);
 	for (int i = 0; i < ntables; i++)
-		make_ready(batch, i);
+		make_ready(batch, &batch->locks[i]);
 }
 
 void
 capstan_lockbatch_shrink(LockBatch *batch, int n)
 {
+	Assert(batch->nasked == 0);
 	for (int i = n; i < batch->most; i++)
 	{
-		if (batch->connections[i] == NULL)
+		if (batch->locks[i].conn == NULL)
 			continue;
-		Assert(!batch->held[i]);
-		capstan_wire_close(batch->connections[i]);
-		batch->connections[i] = NULL;
+		capstan_wire_close(batch->locks[i].conn);
+		batch->locks[i].conn = NULL;
+	}
+}
+
+/* The sockets of the first n connections. */
+static void
+begin_watch(LockBatch *batch, int n)
+{
+	MemoryContext caller = MemoryContextSwitchTo(batch->context);
+
+	batch->sockets = COMPAT_CREATE_WAIT_EVENT_SET(n + 2);
+	AddWaitEventToSet(batch->sockets, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(batch->sockets, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	for (int i = 0; i < n; i++)
+		AddWaitEventToSet(batch->sockets, WL_SOCKET_READABLE, capstan_wire_socket(batch->locks[i].conn), NULL, &batch->locks[i]);
+	MemoryContextSwitchTo(caller);
+}
+
+static void
+ask(LockBatch *batch, BatchLock *lock, LockState state, const char *statement)
+{
+	capstan_wire_send(lock->conn, statement);
+	lock->state = state;
+	batch->nwaiting++;
+}
+
+/* An answer is there. */
+static void
+take_answer(LockBatch *batch, BatchLock *lock)
+{
+	bool		was_lock = lock->state == LOCK_WAITS;
+	char	   *message = NULL;
+	unsigned int code = capstan_wire_take(lock->conn, &message);
+
+	lock->used_at_us = now_us();
+	lock->state = LOCK_FREE;
+	batch->nwaiting--;
+	/* the kill may hit the next statement, which must not be one that counts */
+	if (lock->killed)
+		(void) capstan_wire_try_exec(lock->conn, "DO 0", NULL);
+	lock->killed = false;
+	if (!was_lock && code != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_EXCEPTION),
+				 errmsg("the source did not take back a table lock: %s", message)));
+	if (!was_lock)
+		batch->held_worst_us = Max(batch->held_worst_us, lock->used_at_us - lock->granted_at_us);
+	/* a refusal for good is told when the table is tried alone */
+	if (!was_lock || code != 0)
+		return;
+	if (batch->given_up_at_us != 0)
+	{
+		lock->granted_at_us = batch->given_up_at_us;
+		ask(batch, lock, LOCK_UNLOCKING, "UNLOCK TABLES");
+		return;
+	}
+	lock->granted_at_us = lock->used_at_us;
+	lock->state = LOCK_HELD;
+	batch->ngranted++;
+}
+
+/* Takes the answers that are there, or that come within so many milliseconds (-1: as long as it takes). */
+static void
+take_answers(LockBatch *batch, long timeout_ms)
+{
+	WaitEvent	events[MOST_EVENTS];
+	int			nevents = WaitEventSetWait(batch->sockets, timeout_ms, events, MOST_EVENTS, COMPAT_WAIT_EXTENSION);
+
+	for (int i = 0; i < nevents; i++)
+	{
+		BatchLock  *lock = events[i].user_data;
+
+		if (events[i].events & WL_LATCH_SET)
+		{
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+		}
+		else if (lock != NULL && (lock->state == LOCK_WAITS || lock->state == LOCK_UNLOCKING))
+			take_answer(batch, lock);
+	}
+}
+
+void
+capstan_lockbatch_look(LockBatch *batch, const char *select, char **names, const char *rest, int nnames, bool *found, bool *failed)
+{
+	capstan_lockbatch_connect(batch, nnames);
+	for (int i = 0; i < nnames; i++)
+		capstan_wire_send(batch->locks[i].conn, psprintf("%s FROM %s %s", select, names[i], rest));
+	for (int i = 0; i < nnames; i++)
+	{
+		failed[i] = capstan_wire_receive_found(batch->locks[i].conn, &found[i], NULL) != 0;
+		batch->locks[i].used_at_us = now_us();
 	}
 }
 
 int
-capstan_lockbatch_acquire(LockBatch *batch, SourceConn *helper, char **names, int nnames, bool *granted)
+capstan_lockbatch_acquire(LockBatch *batch, char **names, int nnames, LockAnswer *answers)
 {
+	char	  **statements = palloc(sizeof(char *) * nnames);
 	int64		deadline;
-	bool	   *killed = palloc0(sizeof(bool) * nnames);
-	int			ngranted = 0;
+	int64		left;
 
-	capstan_lockbatch_connect(batch, nnames);
-	batch->granted_at_us = 0;
-	deadline = now_us() + PATIENCE_MS * 1000;
 	for (int i = 0; i < nnames; i++)
-		capstan_wire_send(batch->connections[i], psprintf("LOCK TABLES %s READ", names[i]));
+		statements[i] = psprintf("LOCK TABLES %s READ", names[i]);
+	capstan_lockbatch_connect(batch, nnames);
+	begin_watch(batch, nnames);
+	batch->spread_us = Min(Max(batch->rest_us / 2, SPREAD_LEAST_US), SPREAD_MOST_US);
+	batch->ngranted = 0;
+	batch->given_up_at_us = 0;
+	batch->held_worst_us = 0;
+
+	/* the deadline moves once: when the first of them is granted */
+	deadline = now_us() + PATIENCE_US;
+	for (batch->nasked = 0; batch->nasked < nnames; batch->nasked++)
+	{
+		bool		none = batch->ngranted == 0;
+
+		if (batch->nasked >= LEAST_ASKED && now_us() >= deadline)
+			break;
+		ask(batch, &batch->locks[batch->nasked], LOCK_WAITS, statements[batch->nasked]);
+		take_answers(batch, 0);
+		if (none && batch->ngranted > 0)
+			deadline = Min(deadline, now_us() + batch->spread_us);
+	}
+	do
+	{
+		bool		none = batch->ngranted == 0;
+
+		/* what is there when the time is over counts, however late we look */
+		left = deadline - now_us();
+		if (batch->nwaiting > 0)
+			take_answers(batch, (Max(left, 0) + 500) / 1000);
+		if (none && batch->ngranted > 0)
+			deadline = Min(deadline, now_us() + batch->spread_us);
+	} while (batch->nwaiting > 0 && left > 0);
+	batch->given_up_at_us = now_us();
+
 	for (int i = 0; i < nnames; i++)
 	{
-		SourceConn *conn = batch->connections[i];
+		LockState	state = batch->locks[i].state;
 
-		if (!answer_within(conn, deadline))
-		{
-			(void) capstan_wire_try_exec(helper, psprintf("KILL QUERY " UINT64_FORMAT, (uint64) capstan_wire_thread_id(conn)), NULL);
-			killed[i] = true;
-		}
-		/* a refusal for good is told when the table is tried alone */
-		granted[i] = capstan_wire_receive(conn, NULL) == 0;
-		batch->used_at_us[i] = now_us();
-		batch->held[i] = granted[i];
-		if (!granted[i])
-			continue;
-		ngranted++;
-		if (batch->granted_at_us == 0)
-			batch->granted_at_us = batch->used_at_us[i];
-		/* granted after all: the kill may hit the next statement, which must not be one that counts */
-		if (killed[i])
-			(void) capstan_wire_try_exec(conn, "DO 0", NULL);
+		answers[i] = i >= batch->nasked ? LOCK_NOT_ASKED : state == LOCK_HELD ? LOCK_GRANTED : state == LOCK_WAITS ? LOCK_ASKED : LOCK_REFUSED;
 	}
-	return ngranted;
+	return batch->ngranted;
 }
 
 int64
-capstan_lockbatch_release(LockBatch *batch)
+capstan_lockbatch_release(LockBatch *batch, SourceConn *helper)
 {
-	int64		held_us;
-
-	for (int i = 0; i < batch->most; i++)
-		if (batch->held[i])
-			capstan_wire_send(batch->connections[i], "UNLOCK TABLES");
-	held_us = now_us() - batch->granted_at_us;
-	for (int i = 0; i < batch->most; i++)
+	for (int i = 0; i < batch->nasked; i++)
+		if (batch->locks[i].state == LOCK_HELD)
+			ask(batch, &batch->locks[i], LOCK_UNLOCKING, "UNLOCK TABLES");
+	/* locks that came too late are given back here */
+	take_answers(batch, 0);
+	for (int i = 0; i < batch->nasked; i++)
 	{
-		char	   *message = NULL;
+		BatchLock  *lock = &batch->locks[i];
 
-		if (!batch->held[i])
+		if (lock->state != LOCK_WAITS)
 			continue;
-		batch->held[i] = false;
-		if (capstan_wire_receive(batch->connections[i], &message) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_EXCEPTION),
-					 errmsg("the source did not take back a table lock: %s", message)));
-		batch->used_at_us[i] = now_us();
-		held_us = Max(held_us, batch->used_at_us[i] - batch->granted_at_us);
+		lock->killed = true;
+		(void) capstan_wire_try_exec(helper, psprintf("KILL QUERY " UINT64_FORMAT, (uint64) capstan_wire_thread_id(lock->conn)), NULL);
 	}
-	return held_us;
+	while (batch->nwaiting > 0)
+		take_answers(batch, -1);
+	FreeWaitEventSet(batch->sockets);
+	batch->sockets = NULL;
+	batch->nasked = 0;
+	if (batch->ngranted > 0)
+		batch->rest_us += (now_us() - batch->given_up_at_us - batch->rest_us) / 4;
+	return batch->held_worst_us;
 }

@@ -33,13 +33,15 @@ void
 capstan_readview_prepare(SourceConn *conn)
 {
 	capstan_wire_exec(conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+	capstan_wire_allow_two(conn);
 }
 
-void
-capstan_readview_open(SourceConn *conn)
+#define OPEN_STATEMENT "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+
+static void
+check_view(unsigned int warnings)
 {
-	capstan_wire_exec(conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT");
-	if (capstan_wire_warning_count(conn) != 0)
+	if (warnings != 0)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
 				 errmsg("the source does not open a consistent read view"),
@@ -47,34 +49,79 @@ capstan_readview_open(SourceConn *conn)
 				 errhint("Look at SHOW WARNINGS after that statement on the source; InnoDB and REPEATABLE READ are needed.")));
 }
 
-bool
-capstan_readview_touch(SourceConn *conn, List *quoted_names, bool locked)
+void
+capstan_readview_open(SourceConn *conn)
 {
-	SourceResult *result;
+	capstan_wire_exec(conn, OPEN_STATEMENT);
+	check_view(capstan_wire_warning_count(conn));
+}
+
+/* Reads nothing, or one row: nobody looks at it. */
+static char *
+touch_statement(const char *names, int limit)
+{
+	return psprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */ 1 FROM %s LIMIT %d", TOUCH_BOUND_MS, names, limit);
+}
+
+static char *
+list_names(List *quoted_names)
+{
 	StringInfoData names;
 	ListCell   *cell;
-	char	   *message;
-	unsigned int code;
 
-	Assert(locked || list_length(quoted_names) == 1);
 	initStringInfo(&names);
 	foreach(cell, quoted_names)
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", (char *) lfirst(cell));
+	return names.data;
+}
 
-	/*
-	 * Under the lock nothing can have changed since the view was opened, and no row need be read.  Without it only reading a
-	 * row (or finding none) makes the server compare the table with the view: LIMIT 0 never raises 1412.
-	 */
-	code = capstan_wire_try_query(conn, psprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */ 1 FROM %s LIMIT %d",
-												 TOUCH_BOUND_MS, names.data, locked ? 0 : 1), NULL, &result, &message);
-	if (code == 0)
-		return true;
-	if (code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT &&
+void
+capstan_readview_warm_up(SourceConn *conn, List *quoted_names)
+{
+	(void) capstan_wire_try_exec(conn, touch_statement(list_names(quoted_names), 0), NULL);
+}
+
+/* What a touch was answered: is the view of use? */
+static bool
+check_touch(unsigned int code, const char *names, const char *message)
+{
+	if (code != 0 && code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT &&
 		code != MYSQL_LOCK_WAIT_TIMEOUT && code != MYSQL_LOCK_DEADLOCK)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
-				 errmsg("table %s cannot be read from the source: %s", names.data, message)));
-	return false;
+				 errmsg("table %s cannot be read from the source: %s", names, message)));
+	return code == 0;
+}
+
+bool
+capstan_readview_open_and_touch(SourceConn *conn, List *quoted_names)
+{
+	char	   *names = list_names(quoted_names);
+	char	   *message;
+	unsigned int warnings = 0;
+	unsigned int code = capstan_wire_try_exec_two(conn, OPEN_STATEMENT, touch_statement(names, 0), &warnings, &message);
+
+	check_view(warnings);
+	return check_touch(code, names, message);
+}
+
+bool
+capstan_readview_pin(SourceConn *conn, List *quoted_names)
+{
+	char	   *names = list_names(quoted_names);
+	char	   *message;
+	unsigned int code = capstan_wire_try_exec(conn, touch_statement(names, 0), &message);
+
+	return check_touch(code, names, message);
+}
+
+bool
+capstan_readview_touch(SourceConn *conn, const char *quoted_name)
+{
+	char	   *message;
+	unsigned int code = capstan_wire_try_exec(conn, touch_statement(quoted_name, 1), &message);
+
+	return check_touch(code, quoted_name, message);
 }
 
 void

@@ -18,12 +18,24 @@ extern void capstan_readview_prepare(SourceConn *conn);
  */
 extern void capstan_readview_open(SourceConn *conn);
 
+/* Before the lock: has the source open the tables for this connection.  What is wrong with them is told by the touch. */
+extern void capstan_readview_warm_up(SourceConn *conn, List *quoted_names);
+
 /*
- * Reads next to nothing from the tables (quoted names; at most 61, MySQL's limit for a join), which pins their metadata: no DDL can slip in any
- * more.  locked: a lock of ours still keeps changes out; without it there is but one table.  False when a table was changed since the
- * view was opened (error 1412), or its metadata is not to be had within a moment: the view is of no use, try again.
+ * Opens a view and reads nothing from the tables (quoted names; at most 61, MySQL's limit for a join), which pins their metadata: no DDL can slip in any
+ * more.  A lock of ours keeps changes out meanwhile.  Both in one go: the lock's writers wait.  False when the tables' metadata is
+ * not to be had within a moment: the view is of no use, try again.
  */
-extern bool capstan_readview_touch(SourceConn *conn, List *quoted_names, bool locked);
+extern bool capstan_readview_open_and_touch(SourceConn *conn, List *quoted_names);
+
+/* In a transaction without a view: only the pins.  False when they are not to be had within a moment. */
+extern bool capstan_readview_pin(SourceConn *conn, List *quoted_names);
+
+/*
+ * A touch without a lock, of one table and a view that is open.  It must read a row (or find none): only that makes the server compare the table
+ * with the view; LIMIT 0 never raises error 1412.  False also when the table was changed since the view was opened.
+ */
+extern bool capstan_readview_touch(SourceConn *conn, const char *quoted_name);
 
 /* COMMIT; releases view and metadata locks. */
 extern void capstan_readview_close(SourceConn *conn);

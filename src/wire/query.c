@@ -303,14 +303,55 @@ capstan_wire_query_value(SourceConn *conn, const char *sql)
 	return result->nrows > 0 ? result->rows[0][0] : NULL;
 }
 
-char *
-capstan_wire_query_not_null(SourceConn *conn, const char *sql)
+static char *
+only_value(SourceConn *conn, SourceResult *result)
 {
-	SourceResult *result = capstan_wire_query(conn, sql, WIRE_VALUE);
-
 	if (result->nrows != 1)
 		raise_other_answer(conn, psprintf("The result has %d rows instead of one.", result->nrows));
 	return result->rows[0][0];
+}
+
+char *
+capstan_wire_query_not_null(SourceConn *conn, const char *sql)
+{
+	return only_value(conn, capstan_wire_query(conn, sql, WIRE_VALUE));
+}
+
+void
+capstan_wire_allow_two(SourceConn *conn)
+{
+	bool		failed;
+
+	capstan_wire_check_idle(conn);
+	capstan_wire_begin_blocking(conn);
+	failed = mysql_set_server_option(conn->mysql, MYSQL_OPTION_MULTI_STATEMENTS_ON) != 0;
+	capstan_wire_end_blocking();
+	if (failed)
+		capstan_wire_raise(conn, "set an option of");
+}
+
+unsigned int
+capstan_wire_try_exec_two(SourceConn *conn, const char *first, const char *second, unsigned int *first_warnings, char **message)
+{
+	unsigned int number = send_query(conn, psprintf("%s; %s", first, second), message);
+	int			next;
+
+	if (number != 0)
+		return number;
+	if (!capstan_wire_wait_readable(conn, conn->timeout_ms))
+		capstan_wire_raise_silent(conn, conn->timeout_ms);
+	number = read_answer(conn, message);
+	if (number != 0)
+		return number;
+	if (mysql_field_count(conn->mysql) != 0 || !mysql_more_results(conn->mysql))
+		raise_other_answer(conn, "There is another number of results than of statements.");
+	*first_warnings = mysql_warning_count(conn->mysql);
+	capstan_wire_begin_blocking(conn);
+	capstan_wire_expect(conn, MOST_HEADER_BYTES);
+	next = mysql_next_result(conn->mysql);
+	capstan_wire_expect(conn, 0);
+	capstan_wire_end_blocking();
+	return next != 0 ? take_error(conn, "run a statement on", message) : read_result(conn, NULL, ignore_row, NULL, message);
 }
 
 unsigned int
@@ -327,12 +368,47 @@ capstan_wire_send(SourceConn *conn, const char *sql)
 }
 
 unsigned int
+capstan_wire_take(SourceConn *conn, char **message)
+{
+	unsigned int number = read_answer(conn, message);
+
+	return number != 0 ? number : read_result(conn, NULL, ignore_row, NULL, message);
+}
+
+unsigned int
 capstan_wire_receive(SourceConn *conn, char **message)
+{
+	/* The caller keeps the time. */
+	(void) capstan_wire_wait_readable(conn, -1);
+	return capstan_wire_take(conn, message);
+}
+
+static void
+note_row(void *arg, char **row, const unsigned long *lengths, int ncolumns)
+{
+	*(bool *) arg = true;
+}
+
+unsigned int
+capstan_wire_receive_found(SourceConn *conn, bool *found, char **message)
 {
 	unsigned int number;
 
-	/* The caller keeps the time. */
-	(void) capstan_wire_wait_readable(conn, -1);
+	*found = false;
+	if (!capstan_wire_wait_readable(conn, conn->timeout_ms))
+		capstan_wire_raise_silent(conn, conn->timeout_ms);
 	number = read_answer(conn, message);
-	return number != 0 ? number : read_result(conn, NULL, ignore_row, NULL, message);
+	return number != 0 ? number : read_result(conn, NULL, note_row, found, message);
+}
+
+char *
+capstan_wire_receive_not_null(SourceConn *conn)
+{
+	KeptRows	kept = {palloc0(sizeof(SourceResult)), 0};
+
+	if (!capstan_wire_wait_readable(conn, conn->timeout_ms))
+		capstan_wire_raise_silent(conn, conn->timeout_ms);
+	if (read_answer(conn, NULL) != 0 || read_result(conn, WIRE_VALUE, keep_row, &kept, NULL) != 0)
+		capstan_wire_raise(conn, "query");
+	return only_value(conn, kept.result);
 }

@@ -97,6 +97,15 @@ extern char *capstan_wire_query_not_null(SourceConn *conn, const char *sql);
 /* Warnings of the last statement. */
 extern unsigned int capstan_wire_warning_count(SourceConn *conn);
 
+/* Once, for a connection that will be given two statements at a time. */
+extern void capstan_wire_allow_two(SourceConn *conn);
+
+/*
+ * Two statements sent at once, where a round trip more counts; the second is run if the first did not fail.  The first has no result set;
+ * first_warnings: how many it gave.  0 or the error number of either.
+ */
+extern unsigned int capstan_wire_try_exec_two(SourceConn *conn, const char *first, const char *second, unsigned int *first_warnings, char **message);
+
 /*
  * A statement that may block (LOCK TABLES), sent without waiting for the answer, so
  * that the caller can watch its latch and its clock, and KILL QUERY from another connection.
@@ -106,6 +115,12 @@ extern void capstan_wire_send(SourceConn *conn, const char *sql);
 extern int	capstan_wire_socket(SourceConn *conn);
 /* Collects the answer (blocks until it is there): 0 or the error number. */
 extern unsigned int capstan_wire_receive(SourceConn *conn, char **message);
+/* The same where the socket is known to be readable: saves a wait, where each microsecond counts. */
+extern unsigned int capstan_wire_take(SourceConn *conn, char **message);
+/* The answer to a query of which only counts whether it finds a row: 0 or the error number. */
+extern unsigned int capstan_wire_receive_found(SourceConn *conn, bool *found, char **message);
+/* The answer to a query of one value that was sent; raises as capstan_wire_query_not_null does. */
+extern char *capstan_wire_receive_not_null(SourceConn *conn);
 
 /* `name` with backquotes, doubled inside; palloc'd. */
 extern char *capstan_wire_quote_identifier(const char *name);

@@ -141,7 +141,7 @@ pin_tables(List *names)
 		some = lappend(some, lfirst(cell));
 		if (list_length(some) < PIN_TABLES && lnext(names, cell) != NULL)
 			continue;
-		if (!capstan_readview_touch(pin, some, true))
+		if (!capstan_readview_pin(pin, some))
 			return false;
 		list_free(some);
 		some = NIL;

@@ -5,8 +5,8 @@
  *
  *	 plan			roundplan.c: ranges of one table, or many small tables, into copied_range
  *	 PREPARE		wait until every copy worker is READY
- *	 lock			one table: tablelock.c; many: lockbatch.c, and what it does not get is left out; then G := @@GLOBAL.gtid_executed
- *	 OPEN_VIEWS		wait until every view is open; unlock
+ *	 lock			one table: tablelock.c; many: lockbatch.c, and what it does not get is left out
+ *	 OPEN_VIEWS		G := @@GLOBAL.gtid_executed, while the views are opened; when all are open, unlock
  *	 (TOUCH)		after a lock that shuts out readers: pin the tables now
  *	 VIEWS_OPEN		G is stored; from here the pipeline worker moves the phases on (roundgate.c)
  *	 COPY			copy the own ranges
@@ -36,6 +36,8 @@
 /* A touch is bounded (readview.c); more than that means that a copy worker is in trouble. */
 #define TOUCH_TIMEOUT_MS 2000
 #define POLL_MS 1000
+/* Tables that a round of many plans for at least. */
+#define LEAST_BATCH 8
 
 /* Time for one climb of the lock ladder; after that a warning incident, a longer pause, and other tables.  Shorter where a try may wait only shortly. */
 #define LOCK_BUDGET_MS Min(30000, Max(2000, 30 * capstan_max_lock_wait))
@@ -130,6 +132,15 @@ capstan_coordinator_wait_for_others(CopyRun *run, CopyWorkerStep step, int timeo
  * The exact pair
  * --------------------------------------------------------------------- */
 
+static int64
+now_us(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
+
 /* kind: which lock was had; TABLE_LOCK_NONE and hold_us 0: none. */
 static void
 save_lock_figures(CopyRun *run, const RoundPlan *plan, TableLockKind kind, int64 hold_us)
@@ -152,6 +163,12 @@ save_lock_figures(CopyRun *run, const RoundPlan *plan, TableLockKind kind, int64
 		figures.wait_total_us = run->lock->wait_total_us;
 	}
 	figures.hold_us = hold_us;
+	/* each lock for itself, for test/bin/lock-figures */
+	if (kind != TABLE_LOCK_NONE)
+		ereport(DEBUG1,
+				(errmsg_internal("capstan pipeline \"%s\": lock of round " INT64_FORMAT " by %s on %d tables: wait %d us, hold %d us",
+								 run->pipeline->name, run->round, figures.write ? "WRITE" : figures.flush ? "FLUSH" : "READ",
+								 plan->ntables - run->nleft_out, (int) figures.wait_total_us, (int) hold_us)));
 	capstan_meta_add_lock_figures(run->pipeline->id, run->round, run->left_out, run->nleft_out, &figures);
 }
 
@@ -226,28 +243,43 @@ take_lock(CopyRun *run, const RoundPlan *plan)
 	return false;
 }
 
-/* Locks on many tables; those that are not to be had now are left out, and come alone, later.  False: none was had. */
+/* How many tables the next rounds plan for: some more than could be locked in this one. */
+static void
+learn_batch(CopyRun *run, int ngranted)
+{
+	run->batch_tables = Min(Max(ngranted + ngranted / 4, LEAST_BATCH) + 1, CAPSTAN_ROUND_TABLES);
+}
+
+/* Locks on many tables; those that are not to be had now are left out.  False: none was had. */
 static bool
 take_locks(CopyRun *run, const RoundPlan *plan)
 {
-	bool	   *granted = palloc(sizeof(bool) * plan->ntables);
-	instr_time	start;
-	instr_time	end;
-	int			ngranted;
+	int64		start = now_us();
+	int			ngranted = capstan_lockbatch_acquire(run->batch, plan->names, plan->ntables, run->answers);
 
-	INSTR_TIME_SET_CURRENT(start);
-	ngranted = capstan_lockbatch_acquire(run->batch, run->lock->helper, plan->names, plan->ntables, granted);
-	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_SUBTRACT(end, start);
-	run->batch_wait_us = (int64) INSTR_TIME_GET_MICROSEC(end);
-	run->nleft_out = 0;
+	run->batch_wait_us = now_us() - start;
+	if (ngranted == 0)
+		(void) capstan_lockbatch_release(run->batch, run->lock->helper);
 	for (int i = 0; i < plan->ntables; i++)
-		if (!granted[i])
-		{
+		if (run->answers[i] != LOCK_GRANTED)
 			run->left_out[run->nleft_out++] = plan->tables[i]->id;
-			capstan_roundplan_put_alone(run, plan->tables[i]->id);
-		}
 	return ngranted > 0;
+}
+
+/* Tables of the round that were left out for good come in one of the next ones, or alone, later. */
+static void
+plan_left_out(CopyRun *run, const RoundPlan *plan)
+{
+	int			ngranted = 0;
+
+	for (int i = 0; i < plan->ntables; i++)
+	{
+		ngranted += run->answers[i] == LOCK_GRANTED;
+		if (run->answers[i] == LOCK_REFUSED ||
+			(run->answers[i] != LOCK_GRANTED && !capstan_window_again(run, plan->tables[i]->id, run->answers[i] == LOCK_ASKED)))
+			capstan_roundplan_put_alone(run, plan->tables[i]->id);
+	}
+	learn_batch(run, ngranted);
 }
 
 /*
@@ -257,6 +289,7 @@ static bool
 capture(CopyRun *run, const RoundPlan *plan)
 {
 	char	   *gtid_set;
+	SourceConn *g_conn;
 	bool		many = plan->ntables > 1;
 	bool		touch_in_lock;
 	bool		good;
@@ -267,9 +300,8 @@ capture(CopyRun *run, const RoundPlan *plan)
 	if (!(many ? take_locks(run, plan) : take_lock(run, plan)))
 		return false;
 	kind = many ? TABLE_LOCK_READ : run->lock->held;
+	g_conn = many ? run->lock->helper : run->lock->conn;
 	CAPSTAN_FAULT("lock_held");
-	gtid_set = capstan_wire_query_not_null(many ? run->lock->helper : run->lock->conn, "SELECT @@GLOBAL.gtid_executed");
-	CAPSTAN_FAULT("g_read");
 	touch_in_lock = kind != TABLE_LOCK_WRITE;
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->touch_in_lock = touch_in_lock;
@@ -277,16 +309,20 @@ capture(CopyRun *run, const RoundPlan *plan)
 	memcpy(run->slot->left_out, run->left_out, sizeof(int64) * run->nleft_out);
 	LWLockRelease(Capstan->lock);
 	capstan_coordinator_set_phase(run, ROUND_OPEN_VIEWS, false);
+	/* all of it at once: it does not matter what comes first, as long as the lock is held */
+	capstan_wire_send(g_conn, "SELECT @@GLOBAL.gtid_executed");
 	good = capstan_copy_open_view(run, touch_in_lock) != COPY_VIEW_FAILED;
+	gtid_set = capstan_wire_receive_not_null(g_conn);
+	CAPSTAN_FAULT("g_read");
 	good = good && capstan_coordinator_wait_for_others(run, touch_in_lock ? COPY_TOUCHED : COPY_VIEW_OPEN, VIEWS_TIMEOUT_MS);
 	CAPSTAN_FAULT("views_open");
-	hold_us = many ? capstan_lockbatch_release(run->batch) : capstan_tablelock_release(run->lock);
+	hold_us = many ? capstan_lockbatch_release(run->batch, run->lock->helper) : capstan_tablelock_release(run->lock);
 
 	CAPSTAN_FAULT("unlocked");
 	if (good && !touch_in_lock)
 	{
 		capstan_coordinator_set_phase(run, ROUND_TOUCH, false);
-		good = capstan_copy_touch(run, false) != COPY_VIEW_FAILED &&
+		good = capstan_copy_touch(run) != COPY_VIEW_FAILED &&
 			capstan_coordinator_wait_for_others(run, COPY_TOUCHED, TOUCH_TIMEOUT_MS);
 	}
 	capstan_copy_begin_catalog(run);
@@ -320,9 +356,13 @@ run_round(CopyRun *run, const RoundPlan *plan)
 					 errmsg("not every copy worker got ready for a snapshot round")));
 		if (capture(run, plan))
 			break;
-		/* none of the tables was locked: the next plans take many one by one, and one later */
+		/* none of the tables was locked: others go first */
 		if (run->nleft_out == plan->ntables)
+		{
+			if (plan->ntables > 1)
+				plan_left_out(run, plan);
 			return;
+		}
 		if (run->attempt % ATTEMPTS_TO_REPORT == 0)
 			report_attempts(run, plan);
 		capstan_bounds_count_attempt(run, plan->names[0]);
@@ -330,6 +370,8 @@ run_round(CopyRun *run, const RoundPlan *plan)
 		capstan_copy_drop_view(run);
 		capstan_process_wait(Min(100 * run->attempt, LOCK_PAUSE_MS), CAPSTAN_WAIT_SOURCE_LOCK);
 	}
+	if (plan->ntables > 1)
+		plan_left_out(run, plan);
 	/* what was said of a table that still waits for its lock stays */
 	if (plan->ntables == 1)
 		capstan_roundplan_had(run, plan->tables[0]->id);
@@ -388,6 +430,8 @@ capstan_coordinator_main(CopyRun *run)
 		MemoryContext round_context = run->round_context;
 
 		limit_batch(run, run->no_small_tables ? 0 : CAPSTAN_ROUND_TABLES);
+		if (run->batch_tables > 0)
+			run->most_tables = Min(run->most_tables, run->batch_tables);
 		/* the plan outlives what prepare makes of the round's context */
 		run->described_table = 0;
 		MemoryContextReset(plan_context);

@@ -165,6 +165,35 @@ forget_jobs(CopyRun *run)
 	MemoryContextReset(run->round_context);
 }
 
+static bool
+is_left_out(const CopyRun *run, const RangeJob *job)
+{
+	for (int i = 0; i < run->nleft_out; i++)
+		if (run->left_out[i] == job->range->table_id)
+			return true;
+	return false;
+}
+
+/* The names of the tables that this worker copies in the round, each once. */
+static List *
+tables_to_touch(CopyRun *run)
+{
+	ListCell   *cell;
+	ApplyTable *last = NULL;
+	List	   *names = NIL;
+
+	foreach(cell, run->jobs)
+	{
+		RangeJob   *job = lfirst(cell);
+
+		if (job->table != last && !is_left_out(run, job))
+			names = lappend(names, job->quoted_name);
+		last = job->table;
+	}
+	return names;
+}
+
+
 void
 capstan_copy_prepare(CopyRun *run)
 {
@@ -211,52 +240,43 @@ capstan_copy_prepare(CopyRun *run)
 		run->jobs = lappend(run->jobs, job);
 		last = job;
 	}
+	run->nleft_out = 0;
+	if (run->jobs != NIL)
+		capstan_readview_warm_up(run->conn, tables_to_touch(run));
 }
 
 CopyWorkerStep
 capstan_copy_open_view(CopyRun *run, bool touch)
 {
+	List	   *names;
+	bool		good = true;
+
 	LWLockAcquire(Capstan->lock, LW_SHARED);
 	run->nleft_out = run->slot->nleft_out;
 	memcpy(run->left_out, run->slot->left_out, sizeof(int64) * run->nleft_out);
 	LWLockRelease(Capstan->lock);
-	if (run->jobs == NIL && !run->consistent)
+	names = tables_to_touch(run);
+	if (names == NIL && !run->consistent)
 		return touch ? COPY_TOUCHED : COPY_VIEW_OPEN;
-	capstan_readview_open(run->conn);
+	if (touch && names != NIL)
+		good = capstan_readview_open_and_touch(run->conn, names);
+	else
+		capstan_readview_open(run->conn);
 	run->view_open = true;
 	CAPSTAN_FAULT("view_open");
-	return touch ? capstan_copy_touch(run, true) : COPY_VIEW_OPEN;
-}
-
-static bool
-is_left_out(const CopyRun *run, const RangeJob *job)
-{
-	for (int i = 0; i < run->nleft_out; i++)
-		if (run->left_out[i] == job->range->table_id)
-			return true;
-	return false;
+	return !good ? COPY_VIEW_FAILED : touch ? COPY_TOUCHED : COPY_VIEW_OPEN;
 }
 
 CopyWorkerStep
-capstan_copy_touch(CopyRun *run, bool locked)
+capstan_copy_touch(CopyRun *run)
 {
-	ListCell   *cell;
-	ApplyTable *last = NULL;
-	List	   *names = NIL;
+	RangeJob   *job = run->jobs == NIL ? NULL : linitial(run->jobs);
 
-	foreach(cell, run->jobs)
-	{
-		RangeJob   *job = lfirst(cell);
-
-		if (job->table != last && !is_left_out(run, job))
-			names = lappend(names, job->quoted_name);
-		last = job->table;
-	}
-	if (names != NIL && !capstan_readview_touch(run->conn, names, locked))
+	if (job != NULL && !capstan_readview_touch(run->conn, job->quoted_name))
 		return COPY_VIEW_FAILED;
 	/* a change that slipped in between unlock and touch and left the rows alone (RENAME COLUMN) is in no error */
-	if (names != NIL && !locked)
-		(void) capstan_copy_describe(run, last->info);
+	if (job != NULL)
+		(void) capstan_copy_describe(run, job->table->info);
 	return COPY_TOUCHED;
 }
 
@@ -377,7 +397,7 @@ follow(CopyRun *run)
 		else if (view.phase == ROUND_OPEN_VIEWS && view.step == COPY_READY && view.attempt == run->attempt)
 			capstan_copy_set_step(run, capstan_copy_open_view(run, view.touch_in_lock));
 		else if (view.phase == ROUND_TOUCH && view.step == COPY_VIEW_OPEN && view.attempt == run->attempt)
-			capstan_copy_set_step(run, capstan_copy_touch(run, false));
+			capstan_copy_set_step(run, capstan_copy_touch(run));
 		else if (view.phase == ROUND_COPY && view.step == COPY_TOUCHED)
 		{
 			if (run->consistent)

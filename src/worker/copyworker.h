@@ -83,7 +83,9 @@ typedef struct CopyRun
 	bool		had_a_round;
 	LockBatch  *batch;
 	int			most_tables;	/* of a round of many tables: there is a connection for each of them */
+	int			batch_tables;	/* so many can be locked in the time that there is for it, as far as is known; 0: not yet */
 	int64		batch_wait_us;	/* of its last acquire */
+	LockAnswer	answers[CAPSTAN_ROUND_TABLES];
 	List	   *alone;			/* ids (int64 *) of small tables that could not be locked with others: one by one, after those */
 	List	   *deferred;		/* of DeferredTable */
 } CopyRun;
@@ -92,7 +94,8 @@ typedef struct CopyRun
 extern void capstan_copy_prepare(CopyRun *run);
 /* The step reached; COPY_VIEW_FAILED: the view is not usable, the coordinator must try again. */
 extern CopyWorkerStep capstan_copy_open_view(CopyRun *run, bool touch);
-extern CopyWorkerStep capstan_copy_touch(CopyRun *run, bool locked);
+/* Touches the only table of the round, without its lock. */
+extern CopyWorkerStep capstan_copy_touch(CopyRun *run);
 extern void capstan_copy_drop_view(CopyRun *run);
 extern void capstan_copy_ranges(CopyRun *run);
 /* The table as the source has it now; raises unless it is what was captured. */
@@ -147,6 +150,11 @@ typedef struct RoundPlan
 extern TableWindow *capstan_window_create(MemoryContext parent);
 /* The next small tables that are not planned yet, up to `most`; returns how many.  Outside of a transaction.  They live until the next call. */
 extern int	capstan_window_next(CopyRun *run, PipelineTable **tables, int most);
+/*
+ * A table of the last plan was not locked, and is to be planned again, before those that were not planned yet.  failed: the source did not
+ * give the lock in time; false when that was so too often: it is better locked alone.
+ */
+extern bool capstan_window_again(CopyRun *run, int64 table_id, bool failed);
 /* What the source said of a table of a round of many (NULL: it is gone); false: it is in no window. */
 extern bool capstan_window_find(CopyRun *run, int64 table_id, SourceTableInfo **source);
 
@@ -156,6 +164,7 @@ extern bool capstan_roundplan_next(CopyRun *run, RoundPlan *plan);
 extern void capstan_roundplan_put_alone(CopyRun *run, int64 table_id);
 /* The table comes again when all others are copied, or deferred too. */
 extern DeferredTable *capstan_roundplan_defer(CopyRun *run, int64 table_id);
+extern bool capstan_roundplan_is_deferred(const CopyRun *run, int64 table_id);
 /* A round of the table was had. */
 extern void capstan_roundplan_had(CopyRun *run, int64 table_id);
 extern bool capstan_roundplan_is_alone(const CopyRun *run, int64 table_id);

@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include "lib/stringinfo.h"
-
 #include "snapshot/readview.h"
 #include "worker/copyworker.h"
 #include "worker/fault.h"
@@ -151,36 +149,22 @@ add_table(RoundPlan *plan, PipelineTable *table)
 
 /*
  * Leaves those out of the batch that have more rows than the source's estimate says, and has them remembered as large.
- * False: one of them cannot be read now.
+ * One that cannot be read now is tried alone, and tells why.
  */
-static bool
+static void
 look_into_tables(CopyRun *run, RoundPlan *plan)
 {
-	StringInfoData sql;
-	SourceResult *result;
 	int			kept = 0;
-	bool	   *large = palloc0(sizeof(bool) * plan->ntables);
+	bool	   *large = palloc(sizeof(bool) * plan->ntables);
+	bool	   *unread = palloc(sizeof(bool) * plan->ntables);
 
-	initStringInfo(&sql);
+	capstan_lockbatch_look(run->batch, psprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */ 1", LOOK_BOUND_MS), plan->names,
+						   psprintf("LIMIT 1 OFFSET %d", CAPSTAN_SMALL_TABLE_ROWS), plan->ntables, large, unread);
 	for (int i = 0; i < plan->ntables; i++)
 	{
-		appendStringInfoString(&sql, i > 0 ? " UNION ALL (SELECT " : "(SELECT ");
-		if (i == 0)
-			appendStringInfo(&sql, "/*+ MAX_EXECUTION_TIME(%d) */ ", LOOK_BOUND_MS);
-		appendStringInfo(&sql, "%d FROM %s LIMIT 1 OFFSET %d)", i, plan->names[i], CAPSTAN_SMALL_TABLE_ROWS);
-	}
-	if (capstan_wire_try_query(run->lock->helper, sql.data, WIRE_VALUE, &result, NULL) != 0)
-		return false;
-	for (int i = 0; i < result->nrows; i++)
-	{
-		unsigned long place = strtoul(result->rows[i][0], NULL, 10);
-
-		if (place < (unsigned long) plan->ntables)
-			large[place] = true;
-	}
-	for (int i = 0; i < plan->ntables; i++)
-	{
-		if (large[i])
+		if (unread[i])
+			capstan_roundplan_put_alone(run, plan->tables[i]->id);
+		else if (large[i])
 			plan->large[plan->nlarge++] = plan->tables[i]->id;
 		else
 		{
@@ -189,7 +173,6 @@ look_into_tables(CopyRun *run, RoundPlan *plan)
 		}
 	}
 	plan->ntables = kept;
-	return true;
 }
 
 /* The next small tables; false if there are no two of them. */
@@ -205,13 +188,8 @@ plan_batch(CopyRun *run, RoundPlan *plan)
 	run->no_small_tables = n == 0;
 	for (int i = 0; i < n; i++)
 		add_table(plan, tables[i]);
-	/* if one of them cannot be read now, each is tried alone, and tells why */
-	if (n == 1 || (n > 1 && !look_into_tables(run, plan)))
-	{
-		for (int i = 0; i < n; i++)
-			capstan_roundplan_put_alone(run, tables[i]->id);
-		plan->ntables = 0;
-	}
+	if (n > 1)
+		look_into_tables(run, plan);
 	if (plan->ntables == 1)
 	{
 		capstan_roundplan_put_alone(run, plan->tables[0]->id);
@@ -257,6 +235,12 @@ find_deferred(const CopyRun *run, int64 table_id)
 		if (((DeferredTable *) lfirst(cell))->id == table_id)
 			return lfirst(cell);
 	return NULL;
+}
+
+bool
+capstan_roundplan_is_deferred(const CopyRun *run, int64 table_id)
+{
+	return find_deferred(run, table_id) != NULL;
 }
 
 DeferredTable *

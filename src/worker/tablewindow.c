@@ -17,6 +17,8 @@
 
 /* Tables of a window: bounds its memory. */
 #define WINDOW_TABLES 2000
+/* So often a table's lock is tried with those of others. */
+#define MOST_FAILURES 3
 
 struct TableWindow
 {
@@ -25,6 +27,9 @@ struct TableWindow
 	PipelineTable **tables;		/* in the order in which they are planned */
 	SourceTableInfo **sources;	/* NULL: gone from the source */
 	int			next;			/* coordinator: the first one not planned yet */
+	int			nagain;			/* coordinator: planned, but not copied; they come first */
+	int		   *again;			/* their places */
+	int		   *failures;		/* coordinator: so many times a table's lock was not had with others */
 };
 
 TableWindow *
@@ -45,6 +50,7 @@ load_window(CopyRun *run, TableWindow *window)
 	List	   *names = NIL;
 	ListCell   *cell;
 
+	Assert(window->nagain == 0);
 	window->ntables = 0;
 	window->next = 0;
 	MemoryContextReset(window->context);
@@ -57,12 +63,15 @@ load_window(CopyRun *run, TableWindow *window)
 	{
 		PipelineTable *table = lfirst(cell);
 
-		if (table->has_ranges || capstan_roundplan_is_alone(run, table->id) || table->rows_estimate < 0 ||
+		if (table->has_ranges || capstan_roundplan_is_alone(run, table->id) || capstan_roundplan_is_deferred(run, table->id) ||
+			table->rows_estimate < 0 ||
 			table->rows_estimate > CAPSTAN_SMALL_TABLE_ROWS || table->bytes_estimate > CAPSTAN_SMALL_TABLE_BYTES)
 			continue;
 		window->tables[window->ntables++] = table;
 		names = lappend(names, list_make2(table->source_schema, table->source_table));
 	}
+	window->again = palloc(sizeof(int) * Max(window->ntables, 1));
+	window->failures = palloc0(sizeof(int) * Max(window->ntables, 1));
 	if (window->ntables > 0)
 	{
 		List	   *described = capstan_wire_describe_tables(run->conn, names);
@@ -81,8 +90,10 @@ capstan_window_next(CopyRun *run, PipelineTable **tables, int most)
 	TableWindow *window = run->window;
 	int			n = 0;
 
-	if (window->next == window->ntables)
+	if (window->nagain == 0 && window->next == window->ntables)
 		load_window(run, window);
+	while (n < most && window->nagain > 0)
+		tables[n++] = window->tables[window->again[--window->nagain]];
 	while (n < most && window->next < window->ntables)
 		tables[n++] = window->tables[window->next++];
 	return n;
@@ -95,6 +106,18 @@ find_table(const TableWindow *window, int64 id)
 		if (window->tables[i]->id == id)
 			return i;
 	return -1;
+}
+
+bool
+capstan_window_again(CopyRun *run, int64 table_id, bool failed)
+{
+	TableWindow *window = run->window;
+	int			i = find_table(window, table_id);
+
+	if (failed && ++window->failures[i] >= MOST_FAILURES)
+		return false;
+	window->again[window->nagain++] = i;
+	return true;
 }
 
 bool
