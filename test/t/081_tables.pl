@@ -204,7 +204,7 @@ is(generation('inv'), 6, 'generations count up');
 $pg->safe_psql("SELECT capstan.wait_for_source('p', timeout => '180 s')");
 is($pg->value("SELECT count(*) FROM capstan.table_status WHERE source_table = 'later'"), 0, 'a table is removed');
 is($pg->value("SELECT count(*) > 0 FROM s.later"), 't', 'and its target stays');
-read_off('kills', 30);
+read_off('kills', 15);
 write_off();
 all_equal('after kills');
 is($pg->value("SELECT count(*) FROM capstan.incident WHERE severity = 'halt'"), 0, 'nothing has halted so far');
