@@ -52,18 +52,23 @@ $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');
 $pg->create_server('source', $my);
 
-# A copy worker that hangs in the middle of a range is named; how long it hung, in ms. A lock on the target keeps it there until it stands still.
+sub write_on { return $my->background('USE u; CALL churn(1500)') }
+
+# A copy worker that hangs in the middle of a range is named. A lock on the target keeps it there until it stands still; nobody writes until
+# then, or the stream would come to the lock first. The writer, and how long it hung, in ms.
 sub stall
 {
 	my ($lock) = @_;
-	my $pid = poll_until(sub { $pg->value("SELECT a.pid FROM pg_stat_activity a JOIN pg_locks l USING (pid) WHERE a.backend_type = 'capstan copy' AND l.relation = 'u.late'::regclass AND NOT l.granted LIMIT 1") });
+	my $pid = poll_until(sub { $pg->value("SELECT a.pid FROM pg_stat_activity a JOIN pg_locks l USING (pid) WHERE a.backend_type = 'capstan copy' AND l.relation = 'u.late'::regclass AND NOT l.granted LIMIT 1") })
+	  or die 'no copy worker';
 	my $start = time();
 
 	kill('STOP', $pid);
 	$lock->stop;
+	my $writer = write_on();
 	ok($pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE class = 'snapshot_stalled' AND detail LIKE '%process $pid%'", 1), 'a worker that hangs makes an incident');
 	kill('CONT', $pid);
-	return 1000 * (time() - $start);
+	return ($writer, 1000 * (time() - $start));
 }
 
 sub hold
@@ -79,10 +84,10 @@ for my $run (1, 2)
 {
 	$pg->safe_psql("SELECT capstan.create_pipeline('u', server => 'source', tables => '{u.*}', truncate_target => true)");
 	my $lock = $run == 1 ? hold('u.late') : undef;
-	my $writer = $my->background('USE u; CALL churn(1500)');
 	my $meter = $my->stall_meter;
+	my ($writer, $hung) = $run == 1 ? () : (write_on(), 0);
 	$pg->safe_psql("SELECT capstan.start_pipeline('u')");
-	my $hung = $run == 1 ? stall($lock) : 0;
+	($writer, $hung) = stall($lock) if $run == 1;
 	for (1 .. ($run == 2 ? 3 : 0))
 	{
 		sleep 0.7;
