@@ -138,6 +138,11 @@ sub stop_writer
 
 # ---- partitioned ----
 
+$pg->safe_psql("SELECT capstan.create_pipeline('parts', server => 'source', tables => '{p.*}')");
+hold('p.no_key');
+$pg->safe_psql("SELECT capstan.start_pipeline('parts')");
+$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'p.no_key'::regclass AND NOT l.granted AND a.backend_type = 'capstan copy'");
+# The other tables are copied then. Nobody writes before: the stream would come to the lock first.
 my $writer = $my->writer(sub {
 	my ($n) = @_;
 	my ($a, $b, $kind) = (1 + $n * 7 % 5900, 1 + $n * 13 % 2900, $n % 9);
@@ -149,10 +154,6 @@ my $writer = $my->writer(sub {
 		UPDATE p.by_hash SET k = CONCAT('moved', v), v = v + 1 WHERE k = '$k'; UPDATE p.no_key SET kind = $kind WHERE v = " . ($n % 7) . " LIMIT 3;
 		INSERT INTO p.no_key VALUES ($kind, 100, 'n'); COMMIT";
 });
-$pg->safe_psql("SELECT capstan.create_pipeline('parts', server => 'source', tables => '{p.*}')");
-hold('p.by_range');
-$pg->safe_psql("SELECT capstan.start_pipeline('parts')");
-$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'p.by_range'::regclass AND NOT l.granted AND a.backend_type = 'capstan copy'");
 strike('copy "parts"');
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('parts', timeout => '180 s')");
 strike('pipeline "parts"');
@@ -294,6 +295,9 @@ refused("SELECT capstan.resync_table('a', 's.t', reason => 'x')", qr/other pipel
 refused("SELECT capstan.restart_snapshot('a', reason => 'x')", qr/other pipelines write its target tables/, 'restart_snapshot');
 refused("SELECT capstan.add_table('a', 'p.by_hash', truncate_target => true)", qr/truncate_target contradicts/, 'add_table that truncates');
 
+hold('s.t');
+$pg->safe_psql("SELECT capstan.start_pipeline('b')");
+$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 's.t'::regclass AND NOT l.granted AND a.backend_type = 'capstan copy'");
 my @writers = map {
 	my ($source, $n) = @$_;
 	$source->writer(sub {
@@ -306,9 +310,6 @@ my @writers = map {
 			UPDATE s.names SET v = v + 1 WHERE k = '$k'; DELETE FROM s.names WHERE k = 'n$n-$i'; INSERT INTO s.names VALUES ('n$n-new$i', $i); COMMIT";
 	});
 } [ $my, 0 ], [ $other, 1 ];
-hold('s.names');
-$pg->safe_psql("SELECT capstan.start_pipeline('b')");
-$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 's.names'::regclass AND NOT l.granted AND a.backend_type = 'capstan copy'");
 strike('copy "b"');
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('b', timeout => '180 s')");
 strike('pipeline "b"');
