@@ -292,6 +292,7 @@ capture(CopyRun *run, const RoundPlan *plan)
 	SourceConn *g_conn;
 	bool		many = plan->ntables > 1;
 	bool		touch_in_lock;
+	bool		without_lock;
 	bool		good;
 	int64		hold_us;
 	TableLockKind kind;
@@ -309,8 +310,15 @@ capture(CopyRun *run, const RoundPlan *plan)
 	memcpy(run->slot->left_out, run->left_out, sizeof(int64) * run->nleft_out);
 	LWLockRelease(Capstan->lock);
 	capstan_coordinator_set_phase(run, ROUND_OPEN_VIEWS, false);
+	/* the red twin of the proof in roundgate.c */
+	without_lock = CAPSTAN_FAULT_SAYS("without_lock");
+	if (without_lock)
+		capstan_wire_exec(run->lock->conn, "UNLOCK TABLES");
 	/* all of it at once: it does not matter what comes first, as long as the lock is held */
 	capstan_wire_send(g_conn, "SELECT @@GLOBAL.gtid_executed");
+	CAPSTAN_FAULT("g_asked");
+	if (without_lock)
+		CAPSTAN_FAULT_STAND();
 	good = capstan_copy_open_view(run, touch_in_lock) != COPY_VIEW_FAILED;
 	gtid_set = capstan_wire_receive_not_null(g_conn);
 	CAPSTAN_FAULT("g_read");

@@ -14,6 +14,7 @@
  *		postmaster		the postmaster, by SIGKILL
  *		term			this process, by SIGTERM
  *		hold			stand still until the file capstan_fault.go is there, and remove it
+ *		say				what CAPSTAN_FAULT_SAYS asks at this place
  */
 #include "postgres.h"
 
@@ -56,6 +57,14 @@ read_fault(Fault *fault)
 }
 
 void
+capstan_fault_stand(void)
+{
+	while (unlink(GO_FILE) != 0)
+		capstan_process_wait(HOLD_POLL_MS, CAPSTAN_WAIT_ROUND);
+}
+
+/* True: what it is to say. */
+bool
 capstan_fault_point(const char *name)
 {
 	static Fault last;
@@ -66,14 +75,14 @@ capstan_fault_point(const char *name)
 	if (!read_fault(&fault))
 	{
 		passed = 0;
-		return;
+		return false;
 	}
 	if (memcmp(&fault, &last, sizeof(fault)) != 0)
 		passed = 0;
 	last = fault;
 	if (strcmp(fault.name, name) != 0 || (fault.copy_index >= 0 && fault.copy_index != MyArgs.copy_index) ||
 		++passed < fault.passing || unlink(FAULT_FILE) != 0)
-		return;
+		return false;
 
 	passed = 0;
 	elog(LOG, "fault point %s: %s", name, fault.action);
@@ -83,11 +92,9 @@ capstan_fault_point(const char *name)
 		kill(PostmasterPid, SIGKILL);
 	else if (strcmp(fault.action, "term") == 0)
 		kill(MyProcPid, SIGTERM);
-	else
-	{
-		while (unlink(GO_FILE) != 0)
-			capstan_process_wait(HOLD_POLL_MS, CAPSTAN_WAIT_ROUND);
-	}
+	else if (strcmp(fault.action, "hold") == 0)
+		capstan_fault_stand();
+	return strcmp(fault.action, "say") == 0;
 }
 
 #endif
