@@ -50,13 +50,13 @@ sub run
 
 	_source($bench);
 	_reference($bench, $db);
-	my @ways = _ways($bench, $db);
+	my @ways = grep { !$bench->{ways} || $_->{name} =~ $bench->{ways} } _ways($bench, $db);
 	for my $repetition (1 .. $bench->repeat)
 	{
 		# every other time in the other order
 		for my $way ($repetition % 2 ? @ways : reverse @ways)
 		{
-			next if $way->{missing};
+			next if $way->{missing} || $way->{once} && $repetition > 1;
 			push @{ $got{ $way->{name} } }, $way->{run}->();
 		}
 	}
@@ -159,7 +159,7 @@ sub _ways
 				run => sub { my $cost = _capstan($bench, $db, $table, $workers); _same($bench, $db, "copy.$table", $name); return $cost } };
 		}
 		push @ways, { name => 'mysql_fdw', table => $table, missing => $fdw, run => sub { _sql($bench, $db, 'mysql_fdw', $foreign) } },
-		  { name => 'pgloader, from MariaDB', table => $table, missing => $loader, run => sub { _pgloader($bench, $db) } },
+		  { name => 'pgloader, from MariaDB (once)', once => 1, table => $table, missing => $loader, run => sub { _pgloader($bench, $db) } },
 		  { name => 'COPY from a file, indexes after', table => 'indexed', run => sub { _sql($bench, $db, 'COPY, indexes after', "$copy; $indexes") } }
 		  if $table eq 'plain';
 		push @ways, { name => 'mysql_fdw, indexes there', table => $table, missing => $fdw, run => sub { _sql($bench, $db, 'mysql_fdw, indexes there', $foreign, 1) } },
@@ -239,7 +239,7 @@ sub _print
 		my $memory = sub { my ($kind) = @_; return Bench::median(map { $_->{memory}{$kind} } @cost) };
 
 		push @lines, [ $way->{name}, @cost
-			? (sprintf('%.2f', $seconds), sprintf('%.2f', $net), Bench::thousands($rows / $net), sprintf('%.2f', $by{ $base{$table} }[0] / $net), $fdw ? sprintf('%.1f', $fdw / $seconds) : '',
+			? (sprintf('%.2f', $seconds), sprintf('%.2f', $net), Bench::thousands($rows / $net), $by{ $base{$table} } ? sprintf('%.2f', $by{ $base{$table} }[0] / $net) : '', $fdw ? sprintf('%.1f', $fdw / $seconds) : '',
 				$way->{name} =~ /^COPY/ ? '' : $way->{name} =~ /pgloader/ ? 'not measured' : sprintf('%.2f', $middle->('mysql') / $rows * 1e6), sprintf('%.2f', $middle->('target') / $rows * 1e6), sprintf('%.0f', $middle->('wal') / $rows),
 				$way->{start} ? sprintf('%.0f, %.0f', $memory->('pipeline') // 0, $memory->('copy') // 0) : '',
 				$way->{start} ? sprintf('%.1f, %.1f', map { $middle->($_) } 'waited', 'hold') : '')

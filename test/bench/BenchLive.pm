@@ -3,7 +3,7 @@
 # Latency: writer.c commits single-row transactions on MySQL at a fixed rate, open loop (a late one delays none after it), and notes
 # when it sent each and when the answer was there. Visible is the commit timestamp of the row's transaction on the target (track_commit_timestamp),
 # by the same clock. Listed is "sent to visible", which has MySQL's own execution and commit in it and so is an upper bound of
-# commit-to-visible, and "answered to visible", which may be negative: the log is sent when the answer is. The first second is left out.
+# commit-to-visible, and "answered to visible", which may be negative: the log is sent when the answer is. The first tenth of the time is left out.
 #
 # Locks: the same writer on a table that is being copied in short rounds; what table_status says of the locks, and
 # what the writer's statements took without the pipeline and with it.
@@ -32,7 +32,7 @@ sub _seconds { my ($bench) = @_; return $ENV{SECONDS} || ($bench->rows < 100_000
 
 sub _build
 {
-	my ($rc, $out, $err) = CapstanTest::run_command([ 'make', '-s', '-C', "$CapstanTest::TOP/test/bench" ]);
+	my ($rc, $out, $err) = CapstanTest::run_command([ 'make', '-s', '-C', "$CapstanTest::TOP/test/bench", "BUILD=$Bench::OUT" ]);
 
 	die "$out$err" if $rc != 0;
 }
@@ -95,14 +95,14 @@ sub _latency_at
 	my ($row) = $db->query(<<"SQL");
 CREATE TEMP TABLE w (id bigint, due bigint, sent bigint, answered bigint);
 \\copy w FROM '$writer->{dir}/out'
-WITH r AS (SELECT w.*, extract(epoch FROM pg_xact_commit_timestamp(l.xmin)) * 1e6 AS visible FROM w JOIN latency.l l USING (id) WHERE due >= (SELECT min(due) FROM w) + 1000000)
+WITH r AS (SELECT w.*, extract(epoch FROM pg_xact_commit_timestamp(l.xmin)) * 1e6 AS visible FROM w JOIN latency.l l USING (id) WHERE due >= (SELECT min(due) + (max(due) - min(due)) / 10 FROM w))
 SELECT count(*), count(*) * 1e6 / (max(answered) - min(sent)), percentile_cont(0.5) WITHIN GROUP (ORDER BY visible - sent) / 1000, percentile_cont(0.99) WITHIN GROUP (ORDER BY visible - sent) / 1000,
   max(visible - sent) / 1000, percentile_cont(0.5) WITHIN GROUP (ORDER BY visible - answered) / 1000, percentile_cont(0.99) WITHIN GROUP (ORDER BY visible - answered) / 1000,
   percentile_cont(0.5) WITHIN GROUP (ORDER BY answered - sent) / 1000.0, percentile_cont(0.99) WITHIN GROUP (ORDER BY answered - sent) / 1000.0, max(sent - due) / 1000.0,
   count(DISTINCT visible)::float / count(*) FROM r;
 SQL
 	@$cost{qw(count rate median p99 worst answered_median answered_p99 commit_median commit_p99 late commits)} = @$row;
-	is($cost->{count}, $rate * ($seconds - 1), "latency at $rate tx/s: every row has a commit timestamp");
+	ok($cost->{count} >= $rate * $seconds * 0.9, "latency at $rate tx/s: every row has a commit timestamp");
 	return $cost;
 }
 
@@ -121,7 +121,7 @@ sub _print_latency
 			sprintf('%.2f', $middle->('commits')), sprintf('%.0f', $middle->('target') / ($rate * _seconds($bench)) * 1e6), sprintf('%.0f', $middle->('wal') / ($rate * _seconds($bench))) ];
 	}
 	$bench->table('latency', [ 'tx/s wanted', 'had', 'sent to visible ms: median', 'p99', 'worst', 'answered to visible: median', 'p99', 'the commit on MySQL: median', 'p99', 'writer behind at worst', 'commits on the target per tx', 'CPU us per tx, target', 'WAL B/tx' ],
-		\@lines, sprintf('Single-row transactions, %d s each; medians of %d, worst of all.', _seconds($bench) - 1, $bench->repeat));
+		\@lines, sprintf('Single-row transactions, %d s each; medians of %d, worst of all.', _seconds($bench), $bench->repeat));
 }
 
 # ----------------------------------------------------------------------
