@@ -308,6 +308,24 @@ sub write
 	close $out or die "$OUT/$name: $!";
 }
 
+# Tables of this run take the places of those in the documentation: what is between <!-- bench NAME --> and <!-- end -->.
+sub document
+{
+	my ($self) = @_;
+	my $path = "$CapstanTest::TOP/doc/performance.md";
+	my $text = CapstanTest::slurp($path);
+	my $machine = CapstanTest::slurp("$OUT/machine.md");
+
+	for my $name (map { /^(.*)\.md$/ ? $1 : () } keys %{ $self->{written} })
+	{
+		my $table = CapstanTest::slurp("$OUT/$name.md");
+
+		$text =~ s{<!-- bench \Q$name\E -->\n.*?<!-- end -->}{<!-- bench $name -->\n$machine\n$table<!-- end -->}s;
+	}
+	CapstanTest::_spew($path, $text);
+	system('cp', "$OUT/growth.svg", "$CapstanTest::TOP/doc/growth.svg") if $self->{written}{'growth.svg'};
+}
+
 # Where it was measured.
 sub machine
 {

@@ -221,7 +221,7 @@ sub _print
 	my $speed = sub {
 		my ($way) = @_;
 		my $seconds = Bench::median(map { $_->{seconds} } @{ $got->{ $way->{name} } // [] }) or return (undef, undef);
-		my $net = $way->{start} && $seconds > $start ? $seconds - $start : $seconds;
+		my $net = $way->{start} ? $seconds - $start : $seconds;
 
 		return ($seconds, $net);
 	};
@@ -235,11 +235,14 @@ sub _print
 		my $table = $way->{table} // 'plain';
 		my ($seconds, $net) = @{ $by{ $way->{name} } };
 		my $middle = sub { my ($key) = @_; my $value = Bench::median(map { $_->{$key} } @cost); return $value };
+		# the difference of so short times would tell nothing
+		my $shown = defined $net && $net >= 0.1;
+		my $base = $by{ $base{$table} } ? $by{ $base{$table} }[0] : undef;
 		my $fdw = $by{ $table eq 'plain' ? 'mysql_fdw' : 'mysql_fdw, indexes there' }[0];
 		my $memory = sub { my ($kind) = @_; return Bench::median(map { $_->{memory}{$kind} } @cost) };
 
 		push @lines, [ $way->{name}, @cost
-			? (sprintf('%.2f', $seconds), sprintf('%.2f', $net), Bench::thousands($rows / $net), $by{ $base{$table} } ? sprintf('%.2f', $by{ $base{$table} }[0] / $net) : '', $fdw ? sprintf('%.1f', $fdw / $seconds) : '',
+			? (sprintf('%.2f', $seconds), $shown ? (sprintf('%.2f', $net), Bench::thousands($rows / $net), $base ? sprintf('%.2f', $base / $net) : '') : ('too short', '', ''), $fdw ? sprintf('%.1f', $fdw / $seconds) : '',
 				$way->{name} =~ /^COPY/ ? '' : $way->{name} =~ /pgloader/ ? 'not measured' : sprintf('%.2f', $middle->('mysql') / $rows * 1e6), sprintf('%.2f', $middle->('target') / $rows * 1e6), sprintf('%.0f', $middle->('wal') / $rows),
 				$way->{start} ? sprintf('%.0f, %.0f', $memory->('pipeline') // 0, $memory->('copy') // 0) : '',
 				$way->{start} ? sprintf('%.1f, %.1f', map { $middle->($_) } 'waited', 'hold') : '')

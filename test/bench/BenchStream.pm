@@ -205,10 +205,10 @@ sub _print
 			my $middle = sub { my ($key) = @_; return Bench::median(map { $_->{$key} } @cost) };
 			my $seconds = $middle->('until_mark') - $start{$_};
 
-			# of a backlog as small as that it would tell nothing
-			$seconds = 0.02 if $seconds < 0.02;
+			# the difference of so short times would tell nothing
+			my $shown = $seconds >= 0.1;
 			$_ => {
-				rate => $kind->{changes} / $seconds, transactions => $kind->{transactions} / $seconds, seconds => $middle->('until_mark'),
+				rate => $shown ? $kind->{changes} / $seconds : undef, transactions => $shown ? $kind->{transactions} / $seconds : undef, seconds => $middle->('until_mark'),
 				source => ($middle->('mysql') + $middle->('publisher')) / $kind->{changes} * 1e6, target => $middle->('target') / $kind->{changes} * 1e6,
 				wal => $middle->('wal') / $kind->{changes},
 				memory => Bench::median(map { $_->{memory}{pipeline} // $_->{memory}{apply} } @cost) }
@@ -216,13 +216,15 @@ sub _print
 		my ($c, $n) = @by{qw(capstan native)};
 
 		push @lines, [
-			$kind->{name}, Bench::thousands($kind->{changes}), (map { sprintf '%.2f', $_->{seconds} } $c, $n), (map { Bench::thousands($_->{rate}) } $c, $n),
-			(map { Bench::thousands($_->{transactions}) } $c, $n), sprintf('%.2f', $c->{rate} / $n->{rate}),
+			$kind->{name}, Bench::thousands($kind->{changes}), (map { sprintf '%.2f', $_->{seconds} } $c, $n), (map { _speed($_->{rate}) } $c, $n),
+			(map { _speed($_->{transactions}) } $c, $n), $c->{rate} && $n->{rate} ? sprintf('%.2f', $c->{rate} / $n->{rate}) : '',
 			map { my $key = $_; join(', ', map { defined $_->{$key} ? sprintf($key =~ /wal|memory/ ? '%.0f' : '%.1f', $_->{$key}) : '' } $c, $n) } qw(source target wal memory) ];
 	}
 	$bench->table($name, [ 'changes', 'rows', 'capstan s', 'native s', 'capstan rows/s', 'native rows/s', 'capstan tx/s', 'native tx/s', 'ratio', 'CPU s per M rows: source', 'target', 'WAL B/row', 'own MB of the applying worker' ], \@lines,
 		sprintf('Medians of %d. Each pair is capstan, native. Seconds include the start-up of %.2f and %.2f s, rates and the ratio do not.', $repeat, @start{qw(capstan native)}));
 }
+
+sub _speed { my ($rate) = @_; return defined $rate ? Bench::thousands($rate) : 'too short' }
 
 sub _clean
 {

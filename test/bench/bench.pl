@@ -1,6 +1,7 @@
 # How fast it is, side by side with others, in one run on this machine.
 #
 #     make bench [SCENARIOS='copy stream'] [ROWS=1000000] [REPEAT=3]
+#     make bench DOCUMENT=1                              puts the tables into doc/performance.md and the curves into doc/growth.svg, too
 #     make bench SCENARIOS=stream KINDS='1000 rows'      of the stream only these kinds of changes, a regular expression; updates need
 #                                                        the rows of the inserts before them
 #     make bench SCENARIOS=copy WAYS='COPY|start-up|capstan, 1'      of the copy only these ways
@@ -51,4 +52,5 @@ for my $scenario (@scenarios)
 	}
 	printf "# %s took %.0f s\n", $scenario, time - $start;
 }
+$bench->document if $ENV{DOCUMENT};
 done_testing();
