@@ -238,7 +238,8 @@ capstan_meta_adopt_pipeline(int64 id)
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id), " \
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming'), " \
 	"CASE WHEN NOT EXISTS (SELECT FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming') THEN " \
-	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND " META_UNINDEXED ") END " \
+	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND " META_UNINDEXED ") END, " \
+	"EXISTS (SELECT FROM capstan.table_object o JOIN capstan.pipeline_table t ON t.id = o.table_id WHERE t.pipeline_id = p.id AND o.state = 'building') " \
 	"FROM capstan.pipeline p " \
 	"LEFT JOIN capstan.pipeline_progress g ON g.pipeline_id = p.id " \
 	"LEFT JOIN capstan.incident i ON i.id = p.halted_by " \
@@ -296,6 +297,7 @@ capstan_meta_look(int64 id, bool with_applied, PipelineLook *look)
 		look->tables = meta_get_int64(tuple, desc, 11, 0);
 		look->tables_pending = meta_get_int64(tuple, desc, 12, 0);
 		look->tables_unindexed = meta_get_int64(tuple, desc, 13, 0);
+		look->building = DatumGetBool(SPI_getbinval(tuple, desc, 14, &isnull));
 	}
 	capstan_meta_leave(&identity);
 }

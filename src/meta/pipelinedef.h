@@ -82,6 +82,7 @@ typedef struct PipelineLook
 	int64		tables;
 	int64		tables_pending; /* not copied yet */
 	int64		tables_unindexed;	/* when all are copied: those without some index or ANALYZE; before, 0 */
+	bool		building;		/* an index, CONCURRENTLY */
 } PipelineLook;
 
 extern void capstan_meta_look(int64 id, bool with_applied, PipelineLook *look);

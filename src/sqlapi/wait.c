@@ -11,11 +11,16 @@
 #include "access/xact.h"
 #include "common/int.h"
 #include "miscadmin.h"
+#include "nodes/plannodes.h"
+#include "nodes/primnodes.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
+#include "tcop/pquery.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -40,6 +45,7 @@ typedef struct Waiter
 	TimestampTz deadline;		/* DT_NOEND: none */
 	Interval   *timeout;		/* for the message */
 	const GtidSet *goal;		/* NULL: the snapshot */
+	bool		passable;		/* CREATE INDEX CONCURRENTLY need not wait for us */
 } Waiter;
 
 static TimestampTz
@@ -173,10 +179,53 @@ raise_timeout(const Waiter *waiter, const PipelineLook *look)
 }
 
 /*
- * CREATE INDEX CONCURRENTLY, which we may be waiting for, waits in turn for every snapshot that is older than the index, and the
- * statement that called us holds one.  This flag is for processes whose snapshot will not be used on the table; it says so of us.
- * In READ COMMITTED that is so: our statement was planned before the index was valid, and the next one takes another snapshot.
+ * Is the call all that its statement does: SELECT capstan.wait_for_snapshot('...')?  Then nothing will be read with the snapshot of that
+ * statement any more.
  */
+static bool
+is_whole_statement(FunctionCallInfo fcinfo)
+{
+	PlannedStmt *statement;
+	Result	   *plan;
+	FuncExpr   *call;
+	ListCell   *cell;
+
+	if (ActivePortal == NULL || list_length(ActivePortal->stmts) != 1)
+		return false;
+	statement = linitial_node(PlannedStmt, ActivePortal->stmts);
+	if (statement->commandType != CMD_SELECT || statement->subplans != NIL || !IsA(statement->planTree, Result))
+		return false;
+	plan = (Result *) statement->planTree;
+	if (plan->plan.lefttree != NULL || plan->plan.initPlan != NIL || plan->resconstantqual != NULL ||
+		list_length(plan->plan.targetlist) != 1)
+		return false;
+	call = (FuncExpr *) linitial_node(TargetEntry, plan->plan.targetlist)->expr;
+	if (!IsA(call, FuncExpr) || call->funcid != fcinfo->flinfo->fn_oid)
+		return false;
+	/* an argument could be a function that calls us */
+	foreach(cell, call->args)
+		if (!IsA(lfirst(cell), Const) && !IsA(lfirst(cell), Param))
+			return false;
+	return true;
+}
+
+/*
+ * CREATE INDEX CONCURRENTLY, which we may be waiting for, waits in turn for every snapshot that is older than the index, and the
+ * statement that called us holds one.  It waits so that nobody uses the index with a snapshot whose rows it may lack: deleted ones.  PROC_IN_SAFE_IC
+ * says that this process will not.  We may say so only where that is certain: no snapshot of the transaction outlives its statements (READ
+ * COMMITTED), there is no other than this statement's (a cursor's, say), and this one reads nothing more.
+ *
+ * Until 14.3 VACUUM, too, passed over the snapshots of such processes, and removed rows that they see.
+ */
+static bool
+may_let_indexes_pass(FunctionCallInfo fcinfo)
+{
+	const char *version = GetConfigOption("server_version_num", false, false);
+
+	return !IsolationUsesXactSnapshot() && ThereAreNoPriorRegisteredSnapshots() && is_whole_statement(fcinfo) && atoi(version) >= 140004;
+}
+
+/* Caller has found that it may. */
 static void
 let_indexes_pass(bool pass)
 {
@@ -189,14 +238,18 @@ let_indexes_pass(bool pass)
 	LWLockRelease(ProcArrayLock);
 }
 
+/* An ERROR where waiting for an index would last for ever: it would wait for us. */
 static void
-check_isolation(const Waiter *waiter)
+raise_if_in_the_way(const Waiter *waiter, const PipelineLook *look)
 {
-	if (IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("pipeline \"%s\" builds indexes, which wait for the snapshot of this transaction", waiter->pipeline->name),
-				 errhint("Call capstan.wait_for_snapshot() in a transaction of isolation level READ COMMITTED.")));
+	if (waiter->goal != NULL || waiter->passable || !look->started || look->tables_pending > 0 || !look->building)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("pipeline \"%s\" builds indexes, which wait for the snapshot of this statement", waiter->pipeline->name),
+			 errdetail("All tables are copied; " INT64_FORMAT " wait for indexes.", look->tables_unindexed),
+			 errhint("Call capstan.wait_for_snapshot() in a statement of its own, SELECT capstan.wait_for_snapshot(%s), outside of functions and cursors, "
+					 "under READ COMMITTED.", quote_literal_cstr(waiter->pipeline->name))));
 }
 
 static void
@@ -216,8 +269,7 @@ wait_in_turns(Waiter *waiter)
 		if (look.exists && is_reached(waiter, &look))
 			break;
 		raise_if_hopeless(waiter, &look);
-		if (waiter->goal == NULL && look.started && look.tables_pending == 0)
-			check_isolation(waiter);
+		raise_if_in_the_way(waiter, &look);
 		if (waiter->deadline != DT_NOEND && GetCurrentTimestamp() >= waiter->deadline)
 			raise_timeout(waiter, &look);
 
@@ -235,9 +287,7 @@ wait_in_turns(Waiter *waiter)
 static void
 wait_until_reached(Waiter *waiter)
 {
-	volatile bool pass = waiter->goal == NULL && !IsolationUsesXactSnapshot();
-
-	if (pass)
+	if (waiter->passable)
 		let_indexes_pass(true);
 	PG_TRY();
 	{
@@ -245,7 +295,7 @@ wait_until_reached(Waiter *waiter)
 	}
 	PG_FINALLY();
 	{
-		if (pass)
+		if (waiter->passable)
 			let_indexes_pass(false);
 	}
 	PG_END_TRY();
@@ -257,6 +307,7 @@ capstan_wait_for_snapshot(PG_FUNCTION_ARGS)
 	Waiter		waiter;
 
 	init_waiter(&waiter, fcinfo, 1, "wait_for_snapshot");
+	waiter.passable = may_let_indexes_pass(fcinfo);
 	wait_until_reached(&waiter);
 	PG_RETURN_VOID();
 }
