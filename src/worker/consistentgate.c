@@ -217,6 +217,7 @@ finish(PipelineRun *run, int64 round)
 		if (!table->copied)
 			elog(ERROR, "table %s.%s is not copied as a whole", table->info->source_schema, table->info->source_table);
 	}
+	capstan_meta_resolve_warning(run->pipeline->name, "snapshot_started_over", "the snapshot is complete");
 	capstan_meta_init_progress(run->pipeline->id, gtid_set, run->source_uuid);
 	commit_catalog(run);
 }

@@ -406,10 +406,10 @@ copy_round(PipelineRun *run)
 {
 	ListCell   *cell;
 	List	   *ids;
-
 	instr_time	start;
 	instr_time	end;
 	TimestampTz stall_at;
+	static bool had_a_round = false;
 
 	capstan_gtidset_free(run->needed);
 	run->needed = NULL;
@@ -436,6 +436,10 @@ copy_round(PipelineRun *run)
 	INSTR_TIME_SUBTRACT(end, start);
 	CAPSTAN_FAULT("settle_begin");
 	begin_catalog(run);
+	/* the first round of this process ends what was said by an earlier one, too */
+	if (stall_at == DT_NOEND || !had_a_round)
+		capstan_meta_resolve_warning(run->pipeline->name, "snapshot_stalled", "the round was had");
+	had_a_round = true;
 	capstan_meta_add_pause(run->pipeline->id, run->round, (int64) INSTR_TIME_GET_MICROSEC(end));
 	ids = capstan_meta_settle_whole_tables(run->pipeline->id, run->round);
 	foreach(cell, ids)

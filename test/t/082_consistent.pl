@@ -96,6 +96,7 @@ for my $case (
 		$pg->poll_query_until(q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'}, 't');
 		is($pg->value('SELECT min(generation) || \' \' || max(generation) FROM capstan.table_status'), '2 2', 'a new generation');
 		is($pg->value(q{SELECT count(*) FROM capstan.incident WHERE pipeline = 'k' AND class = 'snapshot_started_over'}), 1, 'a warning says so');
+		is($pg->value(q{SELECT resolution FROM capstan.incident WHERE pipeline = 'k' AND class = 'snapshot_started_over'}), 'the snapshot is complete', '... which is over');
 		if ($what eq 'a view')
 		{
 			stop_writers(@writers);
