@@ -150,7 +150,7 @@ sub _ways
 
 	for my $table ('plain', 'indexed')
 	{
-		for my $workers (1, 2, 4)
+		for my $workers ($table eq 'plain' ? (1, 2, 4) : (1, 2))
 		{
 			my $name = "capstan, $workers worker" . ($workers > 1 ? 's' : '') . ($table eq 'plain' ? '' : ', indexes after');
 

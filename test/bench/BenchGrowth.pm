@@ -74,6 +74,9 @@ sub _rows
 
 # ----------------------------------------------------------------------
 
+# No more than two: there are many points.
+sub _repeat { my ($bench) = @_; return $bench->repeat > 2 ? 2 : $bench->repeat }
+
 # So many transactions in a backlog.
 sub _backlog { my ($bench) = @_; return int($bench->rows * 0.03) || 100 }
 
@@ -142,7 +145,7 @@ sub _write
 sub _measure
 {
 	my ($bench, $point, $db) = @_;
-	my $seconds = $bench->rows < 100_000 ? 1 : 4;
+	my $seconds = $bench->rows < 100_000 ? 1 : 2;
 
 	push @{ $point->{start} }, _catch_up($bench, $db, $point->{mark_nothing})->{result} if $point->{mark_nothing};
 	return unless $point->{mark};
@@ -191,7 +194,7 @@ sub _tables
 
 		push @points, { n => $n, db => _pipeline($bench, "tables_$n", $pattern) };
 	}
-	for my $repetition (1 .. $bench->repeat)
+	for my $repetition (1 .. _repeat($bench))
 	{
 		for my $point ($repetition % 2 ? @points : reverse @points)
 		{
@@ -235,7 +238,7 @@ sub _intervals
 		my $db = _pipeline($bench, "intervals_$n");
 		my $point = { n => $n, db => $db };
 
-		for my $repetition (1 .. $bench->repeat)
+		for my $repetition (1 .. _repeat($bench))
 		{
 			($point->{mark_nothing}, $point->{mark}) = (_write($bench, 0), undef);
 			_measure($bench, $point, $db);
@@ -272,7 +275,7 @@ sub _print
 
 		$bench->table('growth', [ $title, 'us per transaction, catching up', 'CPU us of the worker, 1000 tx/s', 'WAL B/tx, 1000 tx/s', 'start-up s', 'own MB' ],
 			[ map { [ $_->{n}, sprintf('%.1f', $_->{us}), sprintf('%.0f', $_->{live_cpu}), sprintf('%.0f', $_->{live_wal}), sprintf('%.2f', $_->{start}), sprintf('%.0f', $_->{memory}) ] } @{ $got->{$key} } ],
-			sprintf('Single-row transactions on one table, backlogs of %s; medians of %d.', Bench::thousands(_backlog($bench)), $bench->repeat));
+			sprintf('Single-row transactions on one table, backlogs of %s; medians of %d.', Bench::thousands(_backlog($bench)), _repeat($bench)));
 	}
 	my $series = sub { my ($key, $figure) = @_; return [ map { [ $_->{n}, $_->{$figure} ] } @{ $got->{$key} } ] };
 	$bench->write('growth.svg', Curves::draw(

@@ -28,7 +28,7 @@ my $COLUMNS = 'id BIGINT NOT NULL PRIMARY KEY, at DATETIME(6) NOT NULL, note VAR
 my @RATES = (100, 1000, 5000);
 
 # How long each is looked at; less where ROWS says that this is but a trial.
-sub _seconds { my ($bench) = @_; return $ENV{SECONDS} || ($bench->rows < 100_000 ? 2 : 10) }
+sub _seconds { my ($bench) = @_; return $ENV{SECONDS} || ($bench->rows < 100_000 ? 2 : 8) }
 
 sub _build
 {

@@ -134,17 +134,14 @@ sub _group
 }
 
 # Function of ours => folder of src/.
+my %home;
+
 sub _homes
 {
-	my %home;
+	return \%home if %home;
+	my (undef, $out) = CapstanTest::run_command([ 'nm', '-A', '--defined-only', glob "$CapstanTest::TOP/src/*.o $CapstanTest::TOP/src/*/*.o" ]);
 
-	for my $object (glob "$CapstanTest::TOP/src/*.o $CapstanTest::TOP/src/*/*.o")
-	{
-		my ($folder) = $object =~ m{/([^/]+)/[^/]+\.o$};
-		my (undef, $out) = CapstanTest::run_command([ 'nm', '--defined-only', $object ]);
-
-		$home{$_} = $folder for $out =~ / [tT] (\S+)$/mg;
-	}
+	while ($out =~ m{([^/\n]+)/[^/\n]+\.o:\S+ [tT] (\S+)$}mg) { $home{$2} = $1 }
 	# names that the compiler has made of others
 	for my $symbol (keys %home) { (my $plain = $symbol) =~ s/\.(?:part|isra|constprop|cold).*//; $home{$plain} //= $home{$symbol} }
 	return \%home;

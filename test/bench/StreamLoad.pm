@@ -33,7 +33,7 @@ sub sizes
 {
 	my ($bench) = @_;
 	my $n = $bench->rows;
-	my %size = (bulk => $n * 0.3, single => $n * 0.15, mix => $n * 0.03, wide => $n * 0.01, cols => $n * 0.03);
+	my %size = (bulk => $n * 0.2, single => $n * 0.1, mix => $n * 0.03, wide => $n * 0.01, cols => $n * 0.03);
 
 	for (keys %size)
 	{
