@@ -476,6 +476,16 @@ make_watch(PipelineRun *run)
 	return watch;
 }
 
+/*
+ * Is there something that the last look could not know, and the first event tells?  Asked after each event: the one that follows may be the
+ * one that waits for a lock until the worker ends.
+ */
+bool
+capstan_bounds_is_due(const PipelineRun *run)
+{
+	return run->bounds != NULL && run->bounds->unknown && run->logged_us != 0 && !run->group_open;
+}
+
 void
 capstan_bounds_check(PipelineRun *run)
 {
@@ -486,9 +496,9 @@ capstan_bounds_check(PipelineRun *run)
 
 	if (watch == NULL)
 		watch = run->bounds = make_watch(run);
-	/* a clock that was set back must not put it off; the first event tells what a look before it could not */
+	/* a clock that was set back must not put it off */
 	if (now >= watch->looked_at && !TimestampDifferenceExceeds(watch->looked_at, now, capstan_bounds_interval) &&
-		!(watch->unknown && run->logged_us != 0 && !run->group_open))
+		!capstan_bounds_is_due(run))
 		return;
 	watch->looked_at = now;
 	caller = CurrentMemoryContext;

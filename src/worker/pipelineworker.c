@@ -508,7 +508,7 @@ stream_forever(PipelineRun *run)
 
 		Assert(CurrentMemoryContext == run->event_context);
 		capstan_process_check_interrupts();
-		if (run->clock_events == 0)
+		if (run->clock_events == 0 || capstan_bounds_is_due(run))
 			capstan_bounds_check(run);
 		if (!run->in_transaction)
 		{

@@ -165,6 +165,7 @@ extern void capstan_index_supervise(PipelineRun *run);
  * first; in the middle of a source transaction with rows only the disk is looked at.
  */
 extern void capstan_bounds_check(PipelineRun *run);
+extern bool capstan_bounds_is_due(const PipelineRun *run);
 
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);
