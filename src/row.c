@@ -20,6 +20,10 @@
 #include <string.h>
 
 #include "base/collation.h"
+#include "base/pages.h"
+
+/* Shorter bytes are not worth the call; noted defaults, which are no producer's, are always shorter. */
+#define FORGET_LENGTH (1024 * 1024)
 
 static const char *
 integer_name(SourceType type)
@@ -314,4 +318,12 @@ capstan_source_labels_are_told(const SourceColumn *column)
 		if (column->labels[i].length > 0 && memchr(column->labels[i].data, '?', column->labels[i].length) != NULL)
 			return false;
 	return true;
+}
+
+void
+capstan_source_values_forget(const SourceValue *values, int nvalues)
+{
+	for (int i = 0; i < nvalues; i++)
+		if ((values[i].kind == VALUE_BYTES || values[i].kind == VALUE_JSON) && values[i].u.bytes.length >= FORGET_LENGTH)
+			capstan_pages_forget(values[i].u.bytes.data, values[i].u.bytes.length);
 }

@@ -136,7 +136,7 @@ typedef struct SourceDateTime
 	uint32_t	microsecond;
 } SourceDateTime;
 
-/* What `bytes` points to lives until the producer reads its next row. */
+/* What `bytes` points to lives until the producer reads its next row, or capstan_source_values_forget(). */
 typedef struct SourceValue
 {
 	SourceValueKind kind;
@@ -195,6 +195,12 @@ extern void capstan_source_table_shape(const SourceTable *table, StrBuf *out);
  * as "?", so a label with one is not known from there.  True for columns without labels.
  */
 extern bool capstan_source_labels_are_told(const SourceColumn *column);
+
+/*
+ * The consumer will not look at these values again, which it has from a producer: what they have of large bytes goes back to the
+ * system at once.  So a row of 200 MB is not there three times while it is written.
+ */
+extern void capstan_source_values_forget(const SourceValue *values, int nvalues);
 
 /* "bigint unsigned", "decimal(10,2)", "varchar(80 bytes)": for messages and signatures. */
 extern void capstan_source_column_type(const SourceColumn *column, StrBuf *out);

@@ -26,13 +26,13 @@ typedef struct KeyRange
 } KeyRange;
 
 /*
- * A captured table as a worker works with it.  Lives in its own memory context, a child of
- * the one given to capstan_apply_table_create.
+ * A captured table as a worker works with it.  There may be ten thousand of them: what only a table in use needs is made
+ * when it is used, and capstan_apply_trim() takes it away again.
  */
 typedef struct ApplyTable
 {
-	MemoryContext context;
-	PipelineTable *info;		/* the catalog's row, as loaded */
+	MemoryContext context;		/* the one given to capstan_apply_table_create; map and ranges are children of it */
+	PipelineTable *info;		/* the catalog's row, as loaded; the caller's */
 	char		name[CAPSTAN_TABLE_TEXT_MAX];	/* of the source table, "schema.table", for messages; cut if it is longer */
 	Oid			pipeline_owner;
 	MapPolicies policies;
@@ -62,11 +62,11 @@ typedef struct ApplyTable
 	bool		untouched;		/* the stream leaves it out: see meta/generation.h */
 	int			nranges;
 	KeyRange   *ranges;			/* of a table with an ordered key that is being copied */
-	MemoryContext range_context;
+	MemoryContext range_context;	/* NULL: not needed yet */
 
 	/* Set by the pipeline worker (describe.c). */
 	SourceTable *described;		/* from the source's schema; NULL: not needed yet */
-	MemoryContext described_context;	/* it lives here */
+	MemoryContext described_context;	/* it lives here; NULL: not needed yet */
 	uint64		described_id;	/* table id that it was asked for last */
 	uint64		defaults_id;	/* the same for the defaults */
 
@@ -74,7 +74,8 @@ typedef struct ApplyTable
 	bool		dirty;			/* counters are not zero */
 } ApplyTable;
 
-extern ApplyTable *capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPolicies policies,
+/* info must live as long as the table. */
+extern ApplyTable *capstan_apply_table_create(PipelineTable *info, Oid pipeline_owner, MapPolicies policies,
 											  MemoryContext parent);
 
 extern void capstan_apply_table_free(ApplyTable *table);
@@ -95,6 +96,12 @@ extern void capstan_apply_table_open(ApplyTable *table, const SourceTable *sourc
 
 /* Once per process. */
 extern void capstan_apply_init(void);
+
+/*
+ * At the beginning of a transaction, nothing being open: when many tables were used, forgets what it knows of all of them, and has Postgres
+ * forget, too.  Both come again when it is needed.
+ */
+extern void capstan_apply_trim(void);
 
 /* Before the transaction of a group is committed: closes what was kept open for it. */
 extern void capstan_apply_end_group(void);

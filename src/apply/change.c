@@ -255,6 +255,8 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 		if (after_passes)
 		{
 			apply_set_row(table, change->after);
+			if (change->before == NULL)
+				capstan_source_values_forget(change->after, table->map->nsource);
 			put_row(table, NULL);
 		}
 	}

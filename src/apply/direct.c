@@ -155,7 +155,8 @@ open_writer(ApplyTable *table)
 	InitDirtySnapshot(writer->snapshot);
 	writer->scan = COMPAT_INDEX_BEGINSCAN(writer->relation, writer->key_index, &writer->snapshot, writer->nkeys);
 	writer->found = table_slot_create(writer->relation, NULL);
-	writer->row = MakeSingleTupleTableSlot(RelationGetDescr(writer->relation), &TTSOpsVirtual);
+	/* one that keeps a tuple, which is what the table gets: a virtual one would copy the values once more */
+	writer->row = MakeSingleTupleTableSlot(RelationGetDescr(writer->relation), &TTSOpsHeapTuple);
 
 	MemoryContextSwitchTo(TopMemoryContext);
 	open_tables = lappend(open_tables, table);
@@ -313,7 +314,11 @@ apply_direct_update(ApplyTable *table, const SourceChange *change)
 		return false;
 	fill_row(table, writer);
 	if (change != NULL)
+	{
 		keep_toasted(table, writer, change);
+		capstan_source_values_forget(change->before, table->map->nsource);
+		capstan_source_values_forget(change->after, table->map->nsource);
+	}
 	store_row(writer);
 	check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));

@@ -205,7 +205,7 @@ find_plan(ApplyTable *table, const char *nulls, bool update)
 	{
 		if (list_length(table->keyless_plans) >= MOST_PLANS)
 			drop_plans(table);
-		caller = MemoryContextSwitchTo(table->context);
+		caller = MemoryContextSwitchTo(table->map->context);
 		plan = palloc0(sizeof(KeylessPlan));
 		plan->nulls = memcpy(palloc(map->ncolumns), wanted, map->ncolumns);
 		table->keyless_plans = lappend(table->keyless_plans, plan);
@@ -233,6 +233,7 @@ static void
 insert_row(ApplyTable *table, const SourceValue *row)
 {
 	apply_set_row(table, row);
+	capstan_source_values_forget(row, table->map->nsource);
 	(void) apply_execute(table, table->insert, SPI_OK_INSERT);
 }
 

@@ -169,12 +169,12 @@ find_plan(ApplyTable *table, const bool *set)
 	}
 	if (list_length(table->partial_plans) >= MOST_PLANS)
 		apply_drop_partial_plans(table);
-	caller = MemoryContextSwitchTo(table->context);
+	caller = MemoryContextSwitchTo(table->map->context);
 	partial = palloc(sizeof(PartialPlan));
 	partial->set = memcpy(palloc(sizeof(bool) * ncolumns), set, sizeof(bool) * ncolumns);
 	MemoryContextSwitchTo(caller);
 	partial->plan = make_plan(table, set);
-	MemoryContextSwitchTo(table->context);
+	MemoryContextSwitchTo(table->map->context);
 	table->partial_plans = lappend(table->partial_plans, partial);
 	MemoryContextSwitchTo(caller);
 	return partial->plan;

@@ -212,6 +212,7 @@ add_to_batch(RangeWriter *writer, const SourceValue *row)
 	capstan_map_row(table->map, row, slot->tts_values, slot->tts_isnull);
 	memcpy(table->values, slot->tts_values, sizeof(Datum) * table->map->natts);
 	memcpy(table->isnull, slot->tts_isnull, sizeof(bool) * table->map->natts);
+	capstan_source_values_forget(row, table->map->nsource);
 	MemoryContextSwitchTo(caller);
 
 	ExecStoreVirtualTuple(slot);
@@ -272,6 +273,7 @@ capstan_range_writer_put(RangeWriter *writer, const SourceValue *row)
 		TableOwnerContext owner;
 
 		apply_set_row(table, row);
+		capstan_source_values_forget(row, table->map->nsource);
 		capstan_apply_enter_owner(table, &owner);
 		if (!apply_insert_row(table))
 		{

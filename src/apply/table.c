@@ -24,10 +24,16 @@
 
 #include "apply/apply.h"
 #include "apply/internal.h"
+#include "base/pages.h"
 #include "errcodes.h"
 
 /* All ApplyTables of this process, for the invalidation callback. */
 static List *all_tables = NIL;
+
+/* Since the last trim: maps made. */
+static int	opened = 0;
+/* Some 20 kB each, Postgres' own part included. */
+#define MOST_OPEN_TABLES 1000
 
 /* May come at any time inside catalog access: only marks. */
 static void
@@ -64,32 +70,19 @@ capstan_apply_init(void)
 }
 
 ApplyTable *
-capstan_apply_table_create(const PipelineTable *info, Oid pipeline_owner, MapPolicies policies, MemoryContext parent)
+capstan_apply_table_create(PipelineTable *info, Oid pipeline_owner, MapPolicies policies, MemoryContext parent)
 {
-	MemoryContext context = AllocSetContextCreate(parent, "capstan table", ALLOCSET_SMALL_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(context);
-	ApplyTable *table = palloc0(sizeof(ApplyTable));
+	MemoryContext caller;
+	ApplyTable *table = MemoryContextAllocZero(parent, sizeof(ApplyTable));
 
-	table->context = context;
-	table->info = palloc(sizeof(PipelineTable));
-	*table->info = *info;
-	table->info->source_schema = pstrdup(info->source_schema);
-	table->info->source_table = pstrdup(info->source_table);
-	snprintf(table->name, sizeof(table->name), "%s.%s", info->source_schema, info->source_table);
-	table->info->definition = pstrdup(info->definition);
-	table->info->state = pstrdup(info->state);
-	if (info->since != NULL)
-		table->info->since = pstrdup(info->since);
-	if (info->defaults != NULL)
-		table->info->defaults = DatumGetByteaPCopy(PointerGetDatum(info->defaults));
+	table->context = parent;
+	table->info = info;
 	table->pipeline_owner = pipeline_owner;
 	table->policies = policies;
 	table->copied = strcmp(info->state, "streaming") == 0;
 	table->untouched = info->untouched;
-	table->described_context = AllocSetContextCreate(context, "capstan description", ALLOCSET_START_SMALL_SIZES);
-	table->range_context = AllocSetContextCreate(context, "capstan ranges", ALLOCSET_SMALL_SIZES);
 
-	MemoryContextSwitchTo(TopMemoryContext);
+	caller = MemoryContextSwitchTo(TopMemoryContext);
 	all_tables = lappend(all_tables, table);
 	MemoryContextSwitchTo(caller);
 	return table;
@@ -252,6 +245,25 @@ drop_plan(SPIPlanPtr *plan)
 	*plan = NULL;
 }
 
+/* What was made of it when it was opened. */
+static void
+drop_map(ApplyTable *table)
+{
+	drop_plan(&table->insert);
+	drop_plan(&table->update);
+	drop_plan(&table->delete);
+	drop_plan(&table->select);
+	drop_plan(&table->lock);
+	apply_drop_partial_plans(table);
+	apply_drop_keyless_plans(table);
+	if (table->map == NULL)
+		return;
+	table->counters.zero_dates += table->map->zero_dates_applied;
+	table->counters.nul_bytes += table->map->nul_bytes_applied;
+	MemoryContextDelete(table->map->context);
+	table->map = NULL;
+}
+
 void
 capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 {
@@ -268,18 +280,10 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	table->valid = true;
 	relation = try_relation_open(table->info->target, NoLock);
 	apply_check_owner(table);
-	if (table->map != NULL)
-		MemoryContextDelete(table->map->context);
-	table->map = NULL;
-	drop_plan(&table->insert);
-	drop_plan(&table->update);
-	drop_plan(&table->delete);
-	drop_plan(&table->select);
-	drop_plan(&table->lock);
-	apply_drop_partial_plans(table);
-	apply_drop_keyless_plans(table);
+	drop_map(table);
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
+	opened++;
 	table->remote = relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
 	table->direct = apply_direct_is_possible(table, relation);
 
@@ -297,14 +301,37 @@ capstan_apply_table_free(ApplyTable *table)
 {
 	all_tables = list_delete_ptr(all_tables, table);
 	apply_direct_close(table);
-	drop_plan(&table->insert);
-	drop_plan(&table->update);
-	drop_plan(&table->delete);
-	drop_plan(&table->select);
-	drop_plan(&table->lock);
-	apply_drop_partial_plans(table);
-	apply_drop_keyless_plans(table);
-	MemoryContextDelete(table->context);
+	drop_map(table);
+	if (table->range_context != NULL)
+		MemoryContextDelete(table->range_context);
+	if (table->described_context != NULL)
+		MemoryContextDelete(table->described_context);
+	pfree(table);
+}
+
+void
+capstan_apply_trim(void)
+{
+	ListCell   *cell;
+
+	if (opened < MOST_OPEN_TABLES)
+		return;
+	opened = 0;
+	foreach(cell, all_tables)
+	{
+		ApplyTable *table = lfirst(cell);
+
+		Assert(table->writer == NULL);
+		drop_map(table);
+		table->valid = false;
+		if (table->range_context != NULL)
+			MemoryContextReset(table->range_context);
+		table->nranges = 0;
+		table->ranges = NULL;
+	}
+	/* Postgres keeps some 8 kB of each table that a process has ever opened, and never fewer */
+	InvalidateSystemCaches();
+	capstan_pages_trim();
 }
 
 void
@@ -367,6 +394,8 @@ capstan_apply_set_ranges(ApplyTable *table, List *ranges)
 	ListCell   *cell;
 
 	Assert(table->map != NULL);
+	if (table->range_context == NULL)
+		table->range_context = AllocSetContextCreate(table->context, "capstan ranges", ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(table->range_context);
 	table->nranges = 0;
 	caller = MemoryContextSwitchTo(table->range_context);

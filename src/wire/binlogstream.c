@@ -37,6 +37,7 @@
 #define COMMAND_BINLOG_DUMP_GTID 30
 #define BINLOG_THROUGH_GTID 4
 #define FIRST_POSITION 4
+#define LARGE_PACKET (1024 * 1024)
 
 /*
  * The source looks for the first file, perhaps through very many, before it sends anything: half an hour.  After
@@ -54,6 +55,7 @@ struct BinlogStream
 	int			silence_ms;		/* as long as the source may say nothing */
 	instr_time	heard;			/* when it last said something, as far as a wait knows */
 	bool		said;			/* it has said something since */
+	size_t		last_length;	/* of the packet read last */
 #ifndef WIRE_CONNECTOR_C
 	MYSQL_RPL	rpl;
 #endif
@@ -338,7 +340,11 @@ capstan_binlogstream_fetch(BinlogStream *stream, const uint8_t **data, size_t *l
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
 				 errmsg("the stream from source \"%s\" has ended", stream->conn->server_name)));
+	/* the library keeps the buffer of its longest packet */
+	if (stream->last_length >= LARGE_PACKET)
+		capstan_wire_forget_packet(stream->conn);
 	read_packet(stream, &packet, &n);
+	stream->last_length = n;
 	if (n == 0 || (packet[0] == 0xfe && n < 9))
 		raise_end(stream);
 	if (packet[0] != 0)

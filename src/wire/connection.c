@@ -28,6 +28,7 @@
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 
+#include "base/pages.h"
 #include "compat.h"
 #include "wire/internal.h"
 
@@ -111,6 +112,15 @@ capstan_wire_close(SourceConn *conn)
 }
 
 /* The connection's statement state is unknown or it is dead: nothing more may be sent. */
+void
+capstan_wire_forget_packet(SourceConn *conn)
+{
+	NET		   *net = &conn->mysql->net;
+
+	if (net->buff != NULL)
+		capstan_pages_forget(net->buff, net->buff_end - net->buff);
+}
+
 void
 capstan_wire_mark_lost(SourceConn *conn)
 {

@@ -583,6 +583,7 @@ fetch_long_value(SourceCursor *cursor, int i)
 bool
 capstan_wire_fetch(SourceCursor *cursor, SourceValue *values)
 {
+	bool		large = false;
 	int			rc;
 
 	CHECK_FOR_INTERRUPTS();
@@ -634,7 +635,11 @@ capstan_wire_fetch(SourceCursor *cursor, SourceValue *values)
 		else if (!c->is_null && rc == MYSQL_DATA_TRUNCATED && c->truncated)
 			raise_value(cursor, c, "does not fit its type");
 		set_value(cursor, c, &values[i]);
+		large = large || c->long_buffer != NULL;
 	}
+	/* what is long was copied out of the library's buffer */
+	if (large)
+		capstan_wire_forget_packet(cursor->conn);
 	return true;
 }
 

@@ -145,6 +145,8 @@ extern bool capstan_wire_wait_readable(SourceConn *conn, int timeout_ms);
  */
 extern void capstan_wire_expect(SourceConn *conn, uint64 most_bytes);
 extern void capstan_wire_mark_lost(SourceConn *conn);
+/* Nothing of the last packet is needed any more: the library's buffer for packets, which never shrinks, need not hold memory. */
+extern void capstan_wire_forget_packet(SourceConn *conn);
 /* Ends all reading and writing, so that the library's clean-up does not wait for the rest of a result. */
 extern void capstan_wire_cut(SourceConn *conn);
 

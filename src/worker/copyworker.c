@@ -310,6 +310,7 @@ capstan_copy_ranges(CopyRun *run)
 	run->gtid_set = capstan_meta_load_round(run->pipeline->id, run->round);
 	if (run->gtid_set == NULL)
 		elog(ERROR, "snapshot round " INT64_FORMAT " has no GTID set", run->round);
+	capstan_apply_trim();
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	MemoryContextSwitchTo(run->round_context);

@@ -88,6 +88,8 @@ describe_table(PipelineRun *run, ApplyTable *table)
 	SourceTableInfo *described;
 	StrBuf		signature;
 
+	if (table->described_context == NULL)
+		table->described_context = AllocSetContextCreate(table->context, "capstan description", ALLOCSET_START_SMALL_SIZES);
 	MemoryContextReset(table->described_context);
 	table->described = NULL;
 	caller = MemoryContextSwitchTo(table->described_context);

@@ -310,7 +310,7 @@ capstan_pipeline_note_tables(PipelineRun *run, SourceConn *conn)
 					 errhint("Make the target table what it should be, and call capstan.resync_table().")));
 		defaults = capstan_map_encode_row(capstan_wire_column_defaults(conn, source), source->ncolumns);
 		capstan_meta_set_defaults(table->info->id, defaults);
-		MemoryContextSwitchTo(table->context);
+		MemoryContextSwitchTo(run->stream_context);
 		table->info->defaults = DatumGetByteaPCopy(PointerGetDatum(defaults));
 		MemoryContextSwitchTo(run->event_context);
 		found++;

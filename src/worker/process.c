@@ -18,6 +18,7 @@
 #include "utils/ps_status.h"
 
 #include "compat.h"
+#include "base/pages.h"
 #include "worker/internal.h"
 
 PipelineSlot *MySlot = NULL;
@@ -57,6 +58,7 @@ static const struct
 void
 capstan_process_connect(Oid database, Oid userid)
 {
+	capstan_pages_init();
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();

@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -35,10 +36,11 @@
 /* Table ids remembered: more than a server has tables open. */
 #define MOST_TABLE_IDS 50000
 
-/* "schema\0table\0" cannot be a string key: the lengths go in front. */
+/* By the names that the table itself keeps. */
 typedef struct TableKey
 {
-	char		text[2 * 64 * 4 + 8];
+	const char *schema_name;
+	const char *table_name;
 } TableKey;
 
 typedef struct TableByName
@@ -56,21 +58,31 @@ typedef struct TableById
 
 static void handle_event(PipelineRun *run, const BinlogEvent *event);
 
-static void
-make_key(TableKey *key, const char *schema_name, const char *table_name)
+static uint32
+hash_key(const void *key, Size keysize)
 {
-	memset(key, 0, sizeof(*key));
-	snprintf(key->text, sizeof(key->text), "%zu:%s.%s", strlen(schema_name), schema_name, table_name);
+	const TableKey *name = key;
+
+	return hash_combine(hash_bytes((const unsigned char *) name->schema_name, (int) strlen(name->schema_name)),
+						hash_bytes((const unsigned char *) name->table_name, (int) strlen(name->table_name)));
+}
+
+/* 0: the same */
+static int
+compare_keys(const void *a, const void *b, Size keysize)
+{
+	const TableKey *left = a;
+	const TableKey *right = b;
+
+	return strcmp(left->schema_name, right->schema_name) != 0 || strcmp(left->table_name, right->table_name) != 0;
 }
 
 ApplyTable *
 capstan_stream_find_table(PipelineRun *run, const char *schema_name, const char *table_name)
 {
-	TableKey	key;
-	TableByName *entry;
+	TableKey	key = {schema_name, table_name};
+	TableByName *entry = hash_search(run->tables_by_name, &key, HASH_FIND, NULL);
 
-	make_key(&key, schema_name, table_name);
-	entry = hash_search(run->tables_by_name, &key, HASH_FIND, NULL);
 	return entry == NULL ? NULL : entry->table;
 }
 
@@ -91,7 +103,9 @@ capstan_stream_init(PipelineRun *run)
 	control.keysize = sizeof(TableKey);
 	control.entrysize = sizeof(TableByName);
 	control.hcxt = run->stream_context;
-	run->tables_by_name = hash_create("capstan tables by name", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	control.hash = hash_key;
+	control.match = compare_keys;
+	run->tables_by_name = hash_create("capstan tables by name", 64, &control, HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
 	control.keysize = sizeof(uint64);
 	control.entrysize = sizeof(TableById);
 	run->tables_by_id = hash_create("capstan tables by id", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
@@ -102,10 +116,9 @@ capstan_stream_init(PipelineRun *run)
 	foreach(cell, run->tables)
 	{
 		ApplyTable *table = lfirst(cell);
-		TableKey	key;
+		TableKey	key = {table->info->source_schema, table->info->source_table};
 		TableByName *entry;
 
-		make_key(&key, table->info->source_schema, table->info->source_table);
 		entry = hash_search(run->tables_by_name, &key, HASH_ENTER, NULL);
 		entry->table = table;
 		(void) hash_search(run->schemas, table->info->source_schema, HASH_ENTER, NULL);
@@ -144,6 +157,7 @@ capstan_stream_begin(PipelineRun *run)
 		return;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
+	capstan_apply_trim();
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	/* plans and values of one change live in the row context; see apply_rows */

@@ -1,0 +1,176 @@
+# The workers' memory does not grow with what they have to carry.
+#
+# Why: a pipeline runs for months beside a database that wants the machine's memory for itself.
+# How: the anonymous memory of each worker (RssAnon in /proc) is sampled 50 times a second while it carries a transaction of 200 MB, rows of 24 MB
+# by the stream and by the copy, a compressed transaction that inflates more than fifty times, changes of more tables than a worker keeps open, and a steady load
+# of every kind. CAPSTAN_LONG=1: larger ones, and five minutes of load.
+# Asserted: the peaks above what the worker has when it is idle; what it has again afterwards; the slope of the load, by least
+# squares. Contents are equal.
+# Not asserted: shared memory (buffers), which the server's settings bound; memory of the source.
+
+use strict;
+use warnings;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use Test::More;
+use Time::HiRes qw(sleep time);
+use CapstanTest;
+use CapstanTest::BothWays;
+
+my $long = $ENV{CAPSTAN_LONG};
+my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--max-allowed-packet=1G', '--innodb-log-buffer-size=16M',
+	'--innodb-redo-log-capacity=4G', '--replica-max-allowed-packet=1G' ]);
+my $pg = CapstanTest::Postgres->start(conf => { max_locks_per_transaction => 256, shared_buffers => "'64MB'", 'capstan.copy_workers' => 1 });
+
+# A worker's anonymous memory in kB; undef if it is not there.
+sub memory
+{
+	my ($pid) = @_;
+
+	open(my $in, '<', "/proc/$pid/status") or return;
+	local $/;
+	return <$in> =~ /^RssAnon:\s+(\d+) kB/m ? $1 : undef;
+}
+
+# Beside the test: the greatest memory of a kind of worker, until ->() is called, which returns it in MB.
+sub watch
+{
+	my ($who) = @_;
+	my $file = File::Temp->new(TEMPLATE => 'capstan-memory.XXXXXX', TMPDIR => 1);
+	my $pid = CapstanTest::spawn_code(sub {
+		my ($worst, @pids, $looked) = (0);
+
+		while (getppid() != 1)
+		{
+			if (!$looked || time() - $looked > 0.3) { @pids = $pg->worker_pids($who); $looked = time() }
+			for (@pids)
+			{
+				my $now = memory($_) // 0;
+				next if $now <= $worst;
+				$worst = $now;
+				seek($file, 0, 0); syswrite($file, sprintf("%12d", $worst));
+			}
+			sleep(0.02);
+		}
+	});
+	return sub {
+		kill('KILL', $pid);
+		CapstanTest::reap($pid);
+		return int(CapstanTest::slurp($file->filename) || 0) / 1024;
+	};
+}
+
+sub idle { my ($who) = @_; my ($pid) = $pg->worker_pids($who); return memory($pid) / 1024 }
+
+my $stream = qr/capstan pipeline "m"/;
+my ($row_mb, $transaction_mb, $ntables) = $long ? (200, 2000, 3000) : (24, 200, 1100);
+my $row = $row_mb * 1024 * 1024;
+my $numbers = 'SET cte_max_recursion_depth = 10000000; INSERT INTO many WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <';
+
+$my->sql("CREATE DATABASE m; USE m; CREATE TABLE many (id INT PRIMARY KEY, v VARCHAR(2000)); CREATE TABLE large (id INT PRIMARY KEY, b LONGBLOB, t LONGTEXT);
+	INSERT INTO large VALUES (1, REPEAT(RANDOM_BYTES(1024), $row_mb * 1024), NULL)");
+$my->grant;
+$pg->safe_psql('CREATE EXTENSION capstan');
+$pg->create_server('source', $my);
+
+# What a worker has more at its peak than when it is idle, in rows.
+my $base;
+sub in_rows { my ($peak) = @_; return ($peak - $base) / $row_mb }
+
+my $peak = watch(qr/capstan copy "m"/);
+start_pipeline($pg, 'm', ['m.*'], timeout => '300 s');
+my $copied = $peak->();
+$base = idle($stream);
+cmp_ok($base, '<', 20, sprintf('an idle worker has %.1f MB', $base));
+cmp_ok(in_rows($copied), '<', 2.5, sprintf('copy of a row of %d MB: %.1f times the row', $row_mb, in_rows($copied)));
+cmp_ok(in_rows($copied), '>', 1, '... it was seen');
+
+sub step
+{
+	my ($what, $sql) = @_;
+	my $peak = watch($stream);
+
+	$my->sql("USE m; $sql");
+	sync_pipeline($pg, 'm', '600 s');
+	my $worst = $peak->();
+	poll_until(sub { idle($stream) < $base + 8 }, 5);
+	cmp_ok(idle($stream), '<', $base + 8, sprintf('%s: afterwards the worker has %.1f MB', $what, idle($stream)));
+	return $worst;
+}
+
+for (['a row inserted', 2.5, "INSERT INTO large VALUES (2, NULL, REPEAT('abc', $row / 3))"], ['a row updated', 3.5, "UPDATE large SET t = REPEAT('bcd', $row / 3) WHERE id = 2"],
+	['a row updated beside its large value', 3.5, "UPDATE large SET b = '1' WHERE id = 2"])
+{
+	my ($what, $most, $sql) = @$_;
+	my $worst = step($what, $sql);
+
+	cmp_ok(in_rows($worst), '<', $most, sprintf('%s: %.1f times the row', $what, in_rows($worst)));
+	cmp_ok(in_rows($worst), '>', 1, '... it was seen');
+}
+
+my $worst = step('a large transaction', "$numbers $transaction_mb * 512) SELECT i, REPEAT(CHAR(97 + i % 26), 2000) FROM n");
+cmp_ok($worst, '<', $base + 12, sprintf('%d MB in one transaction: %.1f MB', $transaction_mb, $worst));
+$worst = step('a compressed transaction', "SET binlog_transaction_compression = ON; UPDATE many SET v = REPEAT('y', 2000)");
+my $ratio = $my->value("SELECT COALESCE(MAX(UNCOMPRESSED_BYTES_COUNTER / COMPRESSED_BYTES_COUNTER), 0) FROM performance_schema.binary_log_transaction_compression_stats WHERE COMPRESSION_TYPE = 'ZSTD'");
+cmp_ok($ratio, '>', 50, sprintf('a transaction that inflates %d times', $ratio));
+cmp_ok($worst, '<', $base + 20, sprintf('... of %d MB: %.1f MB', 2 * $transaction_mb, $worst));
+tables_equal($my, $pg, ['m.*'], 'large rows and transactions');
+drop_pipeline($pg, 'm');
+
+# ---- many tables ----
+
+$my->sql('CREATE DATABASE n; USE n;' . join '', map { "CREATE TABLE t$_ (id INT PRIMARY KEY, a VARCHAR(20), b INT); INSERT INTO t$_ VALUES (1, 'x', 2);" } 1 .. $ntables);
+$peak = watch(qr/capstan copy "n"/);
+start_pipeline($pg, 'n', ['n.*'], timeout => '300 s');
+my $tables_copied = $peak->();
+my $tables = qr/capstan pipeline "n"/;
+my $kb = (idle($tables) - $base) * 1024 / $ntables;
+cmp_ok($kb, '<', 5, sprintf('a captured table that is not in use: %.1f kB', $kb));
+$my->sql('USE n;' . join '', map { "INSERT INTO t$_ VALUES (2, 'y', 3);" } 1 .. $ntables);
+sync_pipeline($pg, 'n', '300 s');
+my $used = idle($tables);
+$my->sql('USE n;' . join '', map { "UPDATE t$_ SET b = 4;" } 1 .. $ntables);
+sync_pipeline($pg, 'n', '300 s');
+cmp_ok(idle($tables), '<', 30, sprintf('all of %d tables changed twice: %.1f MB, %.1f MB', $ntables, $used, idle($tables)));
+cmp_ok($tables_copied, '<', 70, sprintf('... and copied: %.1f MB', $tables_copied));
+# a comparison table by table would take longer than all of this
+is($pg->value(q{SELECT count(*) || ' ' || count(DISTINCT x) || ' ' || max(x) FROM (SELECT regexp_replace(query_to_xml(format('SELECT id, a, b FROM n.%I ORDER BY id', relname), true, true, '')::text, '\s|</?row[^>]*>', '', 'g')
+	FROM pg_class WHERE relnamespace = 'n'::regnamespace AND relkind = 'r') AS t(x)}), "$ntables 1 <id>1</id><a>x</a><b>4</b><id>2</id><a>y</a><b>4</b>", '... each has its rows');
+drop_pipeline($pg, 'n');
+
+# ---- a steady load ----
+
+$my->sql('CREATE DATABASE s; CREATE TABLE s.a (id INT PRIMARY KEY, v INT, s VARCHAR(100), doc JSON, big TEXT); CREATE TABLE s.b (k VARCHAR(30), v INT, PRIMARY KEY (k)); CREATE TABLE s.heap (a INT, b INT)');
+start_pipeline($pg, 's', ['s.*']);
+my $writer = $my->writer(sub {
+	my ($n) = @_;
+	my $id = $n % 1000;
+
+	select(undef, undef, undef, 0.002) if $n % 5 == 0;
+	return "START TRANSACTION; REPLACE INTO s.a VALUES ($id, $n, REPEAT('s', $n % 90), JSON_OBJECT('n', $n, 'a', JSON_ARRAY(1, 2)), REPEAT('t', $n * 37 % 9000)); UPDATE s.a SET id = id + 10000 WHERE id = $id - 5;
+		DELETE FROM s.a WHERE id = " . (10000 + ($n + 400) % 1000) . "; INSERT INTO s.b VALUES ('k$n', $n); DELETE FROM s.b WHERE k = 'k" . ($n - 300) . "'; INSERT INTO s.heap VALUES ($id, 1); DELETE FROM s.heap WHERE a = $id LIMIT 1;"
+	  . ($n % 20 == 0 ? ' ROLLBACK' : $n % 50 == 1 ? " COMMIT; CREATE TABLE IF NOT EXISTS m.other_$n (a INT); DROP TABLE m.other_$n" : ' COMMIT');
+});
+my $steady = qr/capstan pipeline "s"/;
+my $seconds = $long ? 300 : 12;
+sleep($long ? 20 : 4);
+my @samples;
+my $start = time();
+while (time() - $start < $seconds)
+{
+	push @samples, [ time() - $start, idle($steady) * 1024 ];
+	sleep($long ? 1 : 0.2);
+}
+$writer->stop;
+
+# Least squares: kB in a second.
+my ($n, $st, $sm, $stt, $stm) = (scalar @samples, 0, 0, 0, 0);
+for (@samples) { $st += $_->[0]; $sm += $_->[1]; $stt += $_->[0]**2; $stm += $_->[0] * $_->[1] }
+my $slope = ($n * $stm - $st * $sm) / ($n * $stt - $st**2);
+my $transactions = $pg->value("SELECT transactions FROM capstan.worker_stats() AS w LIMIT 1");
+diag(sprintf('%d s of load, %s transactions: %.0f to %.0f kB, slope %.2f kB/s, %.0f MB in 72 hours', $seconds, $transactions, $samples[0][1], $samples[-1][1], $slope, $slope * 72 * 3600 / 1024));
+cmp_ok($slope, '<', $long ? 0.2 : 25, 'memory does not grow with time');
+sync_pipeline($pg, 's');
+
+done_testing();
