@@ -73,8 +73,8 @@ typedef struct PipelineTable
 extern List *capstan_meta_tables(int64 pipeline_id);	/* by id */
 /* By "schema.table" as the source spells it; NULL: not captured. */
 extern PipelineTable *capstan_meta_table_by_name(int64 pipeline_id, const char *name);
-/* Up to `most` of those that are not copied, the small ones (by the source's estimate) first. */
-extern List *capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int most);
+/* Up to `most` of those that are not copied, the small ones (by the source's estimate) first; of the large ones first those behind `after`. */
+extern List *capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int64 after, int most);
 /* One of them; NULL: it is copied, or gone. */
 extern PipelineTable *capstan_meta_uncopied_table(int64 table_id);
 /* Those with planned ranges of a round for one worker, by id. */

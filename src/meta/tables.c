@@ -99,17 +99,18 @@ capstan_meta_table_by_name(int64 pipeline_id, const char *name)
 }
 
 List *
-capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int most)
+capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int64 after, int most)
 {
-	Oid			types[4] = {INT8OID, INT8OID, INT8OID, INT4OID};
-	Datum		values[4] = {
-		Int64GetDatum(pipeline_id), Int64GetDatum(small_rows), Int64GetDatum(small_bytes), Int32GetDatum(most)
+	Oid			types[5] = {INT8OID, INT8OID, INT8OID, INT8OID, INT4OID};
+	Datum		values[5] = {
+		Int64GetDatum(pipeline_id), Int64GetDatum(small_rows), Int64GetDatum(small_bytes), Int64GetDatum(after), Int32GetDatum(most)
 	};
 
-	return load_tables("SELECT " TABLE_COLUMNS ", " HAS_RANGES " FROM capstan.pipeline_table t "
+	return load_tables("SELECT " TABLE_COLUMNS ", " HAS_RANGES " FROM capstan.pipeline_table t, "
+					   "LATERAL (SELECT COALESCE(t.rows_estimate > $2 OR t.bytes_estimate > $3, true) AS large) l "
 					   "WHERE t.pipeline_id = $1 AND t.state <> 'streaming' AND t.state <> 'requested' "
-					   "ORDER BY t.rows_estimate > $2 OR t.bytes_estimate > $3, t.id LIMIT $4",
-					   4, types, values);
+					   "ORDER BY l.large, l.large AND t.id <= $4, t.id LIMIT $5",
+					   5, types, values);
 }
 
 PipelineTable *

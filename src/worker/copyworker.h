@@ -43,6 +43,13 @@ typedef struct DeferredTable
 	double		attempts_told;
 } DeferredTable;
 
+/* Of a large table. */
+typedef struct RangeSize
+{
+	int64		table_id;
+	int64		rows;			/* that a range should have */
+} RangeSize;
+
 typedef struct CopyRun
 {
 	MemoryContext run_context;
@@ -75,8 +82,9 @@ typedef struct CopyRun
 	TableLock  *lock;
 	int64		described_table;	/* this round's table as the plan saw it on the source; 0: none */
 	SourceTable *described;
-	int64		planned_table;	/* the table that rounds are on; 0: none */
-	int64		range_rows;		/* rows a range of it should have */
+	List	   *range_sizes;	/* of RangeSize */
+	RangeSize  *planned_size;	/* the one of this round's table; NULL: nothing is to be learned from it */
+	int64		last_turn;		/* the table that had its turn last; 0: none */
 	bool		no_small_tables;	/* that are not copied, any more */
 	int			attempts;		/* at the current round that failed: lock not had, or views not good */
 	double		attempts_told;	/* see bounds.c */

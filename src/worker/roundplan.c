@@ -64,31 +64,40 @@ capstan_roundplan_boundary(SourceConn *conn, const SourceTable *source, bytea **
 	return boundary;
 }
 
-/* How many rows a range of this table should have. */
-static int64
-choose_range_rows(CopyRun *run, const PipelineTable *table)
+/* What was learned of the table's ranges; at first nothing, but what the source's estimate tells. */
+static RangeSize *
+range_size(CopyRun *run, const PipelineTable *table)
 {
 	int64		row_bytes = 200;
+	MemoryContext caller;
+	RangeSize  *size;
+	ListCell   *cell;
 
-	if (run->planned_table == table->id && run->range_rows > 0)
-		return run->range_rows;
+	foreach(cell, run->range_sizes)
+		if (((RangeSize *) lfirst(cell))->table_id == table->id)
+			return lfirst(cell);
 	if (table->rows_estimate > 0 && table->bytes_estimate > 0)
 		row_bytes = Max(table->bytes_estimate / table->rows_estimate, 1);
-	run->planned_table = table->id;
-	run->range_rows = Min(Max(FIRST_RANGE_BYTES / row_bytes, LEAST_RANGE_ROWS), capstan_max_range_rows);
-	return run->range_rows;
+	caller = MemoryContextSwitchTo(run->run_context);
+	size = palloc(sizeof(RangeSize));
+	size->table_id = table->id;
+	size->rows = Min(Max(FIRST_RANGE_BYTES / row_bytes, LEAST_RANGE_ROWS), capstan_max_range_rows);
+	run->range_sizes = lappend(run->range_sizes, size);
+	MemoryContextSwitchTo(caller);
+	return size;
 }
 
 void
 capstan_roundplan_learn(CopyRun *run)
 {
+	RangeSize  *size = run->planned_size;
 	int64		rows;
 
-	if (run->copied_us <= 0 || run->copied_rows <= 0 || run->range_rows <= 0)
+	if (run->copied_us <= 0 || run->copied_rows <= 0 || size == NULL)
 		return;
 	rows = (int64) ((double) run->copied_rows * capstan_range_time * 1000.0 / run->copied_us);
-	rows = Min(rows, run->range_rows * RANGE_GROWTH);
-	run->range_rows = Min(Max(rows, LEAST_RANGE_ROWS), capstan_max_range_rows);
+	rows = Min(rows, size->rows * RANGE_GROWTH);
+	size->rows = Min(Max(rows, LEAST_RANGE_ROWS), capstan_max_range_rows);
 }
 
 /* Ranges of one table: those planned before a crash, then new ones, up to one for each worker. */
@@ -102,7 +111,6 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 	bool		at_end = false;
 	ListCell   *cell;
 	SourceTable *source;
-	int64		rows;
 
 	foreach(cell, ranges)
 	{
@@ -127,10 +135,10 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 	source = capstan_copy_describe(run, table);
 	run->described_table = table->id;
 	run->described = source;
-	rows = choose_range_rows(run, table);
+	run->planned_size = range_size(run, table);
 	while (!at_end && list_length(plan->ranges) < run->slot->ncopy)
 	{
-		bytea	  **high = capstan_roundplan_boundary(run->lock->helper, source, low, rows);
+		bytea	  **high = capstan_roundplan_boundary(run->lock->helper, source, low, run->planned_size->rows);
 
 		nkey = source->nkey;
 		add_range(run, plan, table, seq, low, high, nkey);
@@ -288,12 +296,15 @@ next_alone(CopyRun *run)
 	return NULL;
 }
 
-/* The next table that is not copied; those whose lock was not had come when only such are left.  NULL: there is none. */
+/*
+ * The next table that is not copied; those whose lock was not had come when only such are left.  NULL: there is none.  Large ones take turns, round by
+ * round: one to which rows are appended faster than they are copied has no end, and the others must not wait for that.
+ */
 static PipelineTable *
 next_uncopied(CopyRun *run)
 {
 	List	   *tables = capstan_meta_uncopied_tables(run->pipeline->id, CAPSTAN_SMALL_TABLE_ROWS, CAPSTAN_SMALL_TABLE_BYTES,
-													 list_length(run->deferred) + 1);
+													 run->last_turn, list_length(run->deferred) + 1);
 	ListCell   *cell;
 
 	foreach(cell, tables)
@@ -316,7 +327,10 @@ plan_alone(CopyRun *run, RoundPlan *plan)
 	PipelineTable *table = next_alone(run);
 
 	if (table == NULL)
+	{
 		table = next_uncopied(run);
+		run->last_turn = table == NULL ? 0 : table->id;
+	}
 	if (table == NULL)
 		return false;
 	add_table(plan, table);
@@ -332,6 +346,7 @@ capstan_roundplan_next(CopyRun *run, RoundPlan *plan)
 	bool		many;
 
 	memset(plan, 0, sizeof(*plan));
+	run->planned_size = NULL;
 	plan->tables = palloc(sizeof(PipelineTable *) * CAPSTAN_ROUND_TABLES);
 	plan->names = palloc(sizeof(char *) * CAPSTAN_ROUND_TABLES);
 	many = plan_batch(run, plan);

@@ -56,7 +56,7 @@ load_window(CopyRun *run, TableWindow *window)
 	MemoryContextReset(window->context);
 	run->round_context = window->context;
 	capstan_copy_begin_catalog(run);
-	tables = capstan_meta_uncopied_tables(run->pipeline->id, CAPSTAN_SMALL_TABLE_ROWS, CAPSTAN_SMALL_TABLE_BYTES, WINDOW_TABLES);
+	tables = capstan_meta_uncopied_tables(run->pipeline->id, CAPSTAN_SMALL_TABLE_ROWS, CAPSTAN_SMALL_TABLE_BYTES, 0, WINDOW_TABLES);
 	capstan_copy_commit_catalog(run);
 	window->tables = palloc(sizeof(PipelineTable *) * Max(list_length(tables), 1));
 	foreach(cell, tables)
