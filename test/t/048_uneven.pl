@@ -3,9 +3,11 @@
 # Why: ranges of so many rows are fine until the rows become a thousand times as heavy; the stream stands still for a
 # range, so everybody reading the target waits with it.
 # How: a table whose first rows are small and whose last ones weigh a megabyte, one that has them in the middle under a
-# text key, and one with keys far apart; writers on all of them.
-# Asserted: contents are equal; the longest stand-still is a small multiple of capstan.range_time; ranges were cut, and
-# the table is complete all the same; after a kill too; a worker that hangs is reported.
+# text key, and one with keys far apart; writers on all of them. A trigger notes each range that is cut. A worker that stands still for
+# longer than its range may take; and, without writers, a table whose heavy rows lie in one planned range, where a range may take 10 ms.
+# Then three tables of some rounds each.
+# Asserted: contents are equal; large tables take turns; the longest stand-still is a small multiple of capstan.range_time; ranges were cut, and
+# the table is complete all the same; after a kill too; a worker that hangs is reported. Of heavy rows few are written in one go.
 # Not asserted: throughput.
 
 use strict;
@@ -48,9 +50,26 @@ BEGIN
   END WHILE;
 END //
 SQL
+# Few enough heavy rows for any machine to take its time over all of them, and for a planned range to hold them all.
+$my->sql(<<'SQL');
+CREATE DATABASE h; USE h; SET SESSION cte_max_recursion_depth = 100000;
+CREATE TABLE heavy (id INT PRIMARY KEY, b LONGBLOB);
+INSERT INTO heavy WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 140) SELECT n, IF(n > 100, REPEAT(CHAR(65 + n % 26), 1000000), 'small') FROM s;
+SQL
+$my->sql('CREATE DATABASE r; USE r; ' . join ' ', map { "CREATE TABLE $_ (id INT PRIMARY KEY, n INT);
+	INSERT INTO $_ WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n, n FROM s; ANALYZE TABLE $_;" } qw(first second third));
 $my->grant;
-$pg->safe_psql('CREATE EXTENSION capstan');
+$pg->safe_psql(q{CREATE EXTENSION capstan;
+	CREATE TABLE cuts (table_name text, rows bigint);
+	CREATE FUNCTION note_cut() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+		INSERT INTO public.cuts SELECT source_table, NEW.rows FROM capstan.pipeline_table WHERE id = NEW.table_id;
+		RETURN NEW;
+	END $$;
+	CREATE TRIGGER cut AFTER INSERT ON capstan.copied_range FOR EACH ROW WHEN (NEW.gtid_set IS NOT NULL) EXECUTE FUNCTION note_cut();
+	ALTER TABLE capstan.copied_range ENABLE ALWAYS TRIGGER cut});
 $pg->create_server('source', $my);
+
+sub cuts { return $pg->value('SELECT count(*) FROM cuts') }
 
 sub write_on { return $my->background('USE u; CALL churn(1500)') }
 
@@ -88,6 +107,8 @@ for my $run (1, 2)
 	my ($writer, $hung) = $run == 1 ? () : (write_on(), 0);
 	$pg->safe_psql("SELECT capstan.start_pipeline('u')");
 	($writer, $hung) = stall($lock) if $run == 1;
+	# what stood still for longer than it may take ends at its next look at the clock
+	ok(poll_until(sub { cuts() > 0 }), 'ranges are cut') if $run == 1;
 	for (1 .. ($run == 2 ? 3 : 0))
 	{
 		sleep 0.7;
@@ -96,6 +117,7 @@ for my $run (1, 2)
 	ok(poll_until(sub { ($pg->psql("SELECT capstan.wait_for_snapshot('u', timeout => '180 s')"))[0] == 0 }), "run $run: the snapshot completes");
 	my $stalled = $meter->worst_ms;
 	is($writer->wait, 0, "run $run: the writer is through");
+	is($pg->value("SELECT count(*) FROM capstan.incident WHERE class = 'snapshot_stalled' AND resolved_at IS NULL"), 0, "run $run: no round is reported as stalled any more");
 	sync_pipeline($pg, 'u');
 	tables_equal($my, $pg, ['u.*'], "run $run");
 	is($pg->value('SELECT sum(rows_missing) + sum(rows_existing) FROM capstan.table_status'), 0, "run $run: no row was a surprise");
@@ -107,5 +129,32 @@ for my $run (1, 2)
 	cmp_ok($worst, '>', 0, "run $run: it is measured");
 	drop_pipeline($pg, 'u');
 }
+
+subtest 'heavy rows in one planned range' => sub {
+	my $before = cuts();
+
+	$pg->safe_psql("ALTER SYSTEM SET capstan.range_time = '10ms'");
+	$pg->reload;
+	$pg->safe_psql("SELECT capstan.create_pipeline('h', server => 'source', tables => '{h.*}'); SELECT capstan.start_pipeline('h')");
+	ok(poll_until(sub { ($pg->psql("SELECT capstan.wait_for_snapshot('h', timeout => '180 s')"))[0] == 0 }), 'the snapshot completes');
+	cmp_ok(cuts(), '>', $before, 'ranges were cut');
+	# the rows of one transaction of a worker, which is to take twice capstan.range_time at most
+	my $most = $pg->value('SELECT max(n) FROM (SELECT count(*) AS n FROM h.heavy WHERE id > 100 GROUP BY xmin) t');
+	cmp_ok($most, "<=", 25, "of 40 heavy rows $most were written in one go");
+	tables_equal($my, $pg, ['h.*'], 'heavy rows');
+	drop_pipeline($pg, 'h');
+};
+
+# Or one that grows faster than it is copied would keep all others waiting for ever.
+subtest 'large tables take turns' => sub {
+	$pg->safe_psql('ALTER SYSTEM SET capstan.max_range_rows = 100');
+	$pg->reload;
+	$pg->safe_psql("SELECT capstan.create_pipeline('r', server => 'source', tables => '{r.*}'); SELECT capstan.start_pipeline('r');");
+	ok(poll_until(sub { ($pg->psql("SELECT capstan.wait_for_snapshot('r', timeout => '180 s')"))[0] == 0 }), 'the snapshot completes');
+	is($pg->value('SELECT max(copy_started_at) < min(copy_finished_at) FROM capstan.pipeline_table'), 't', 'all have begun before one of them is complete')
+	  or diag($pg->safe_psql('SELECT source_table, copy_started_at, copy_finished_at FROM capstan.pipeline_table'));
+	tables_equal($my, $pg, ['r.*'], 'tables that took turns');
+	drop_pipeline($pg, 'r');
+};
 
 done_testing();
