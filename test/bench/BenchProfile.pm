@@ -1,7 +1,8 @@
 # make bench, the profile: where a copy worker and a streaming pipeline worker spend their time, by groups of functions.
 #
 # perf samples the process 997 times a second of CPU (cpu-clock) while it works. Functions of capstan count for the folder of src/ whose
-# object has them; those of Postgres by their names; the rest by library.
+# object has them; those of Postgres by their names, of which a stripped binary has none
+# for static ones; the rest by library.
 
 package BenchProfile;
 
@@ -24,7 +25,7 @@ my @POSTGRES = (
 	[ qr/^(?:Buf|ReadBuffer|PinBuffer|UnpinBuffer|LockBuffer|ReleaseBuffer|MarkBuffer|LWLock|hash_|Lock|UnlockBuffer|ResourceOwner|GetPrivateRefCount|StartBufferIO|smgr|md|File|tag_hash|hash_bytes|SpinLock|s_lock|ExtendBuffered|IncrBufferRefCount|ReadBuffer_common|StrategyGetBuffer|ReleaseAndReadBuffer)/, 'Postgres: buffers, locks' ],
 	[ qr/^(?:Alloc|palloc|pfree|repalloc|MemoryContext|Generation|Slab|MemoryChunk)/, 'Postgres: memory' ],
 	[ qr/^(?:Exec|exec|SPI|_SPI|Plan|Portal|Executor|standard_Executor|Invalid|Acquire|Release|Relation|relation|CatCache|Search|SearchSysCache|ScanKey|Snapshot|GetSnapshotData|Transaction|Commit|Start|Xact|Record|ProcArray|Get|TransactionId|At|pgstat)/, 'Postgres: executor, catalogs, transactions' ],
-	[ qr/./, 'Postgres: other, converting values' ]);
+	[ qr/./, 'Postgres: other, and functions without a name' ]);
 
 my %SOURCE = (
 	binlog => 'capstan: decoding (binlog/)', base => 'capstan: bytes, GTID sets (base/)', wire => 'capstan: connection (wire/)', map => 'capstan: converting (map/)', apply => 'capstan: writing rows (apply/)',
