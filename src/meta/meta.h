@@ -71,7 +71,7 @@ typedef struct PipelineTable
 } PipelineTable;
 
 extern List *capstan_meta_tables(int64 pipeline_id);	/* by id */
-/* By "schema.table" as the source spells it; NULL: not captured. */
+/* By "schema.table" as the source spells it; NULL: not captured. A name of two tables is raised. */
 extern PipelineTable *capstan_meta_table_by_name(int64 pipeline_id, const char *name);
 /* Up to `most` of those that are not copied, the small ones (by the source's estimate) first; of the large ones first those behind `after`. */
 extern List *capstan_meta_uncopied_tables(int64 pipeline_id, int64 small_rows, int64 small_bytes, int64 after, int most);

@@ -95,6 +95,13 @@ capstan_meta_table_by_name(int64 pipeline_id, const char *name)
 	List	   *found = load_tables("SELECT " TABLE_COLUMNS " FROM capstan.pipeline_table t "
 									"WHERE t.pipeline_id = $1 AND t.source_schema || '.' || t.source_table = $2", 2, types, values);
 
+	/* `a.b`.c and a.`b.c` */
+	if (list_length(found) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_AMBIGUOUS_PARAMETER),
+				 errmsg("\"%s\" is the name of %d tables of the pipeline", name, list_length(found)),
+				 errdetail("They are in different schemas of the source, which have dots in their names."),
+				 errhint("Capture them by pipelines of their own.")));
 	return found == NIL ? NULL : linitial(found);
 }
 

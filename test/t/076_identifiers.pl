@@ -84,6 +84,15 @@ for my $table (@tables)
 }
 drop_pipeline($pg, 'odd');
 
+# `my.db`.`a.b` and `my`.`db.a.b`
+$my->sql('CREATE DATABASE my; CREATE TABLE my.`db.a.b` (id INT PRIMARY KEY)');
+$pg->safe_psql("SELECT capstan.create_pipeline('two', server => 'source', tables => '{my?db.a.b,my.db.a.b}', snapshot => 'never')");
+for my $call ("resync_table('two', 'my.db.a.b', 'which one?')", "remove_table('two', 'my.db.a.b')")
+{
+	like(($pg->psql("SELECT capstan.$call"))[2], qr/"my\.db\.a\.b" is the name of 2 tables of the pipeline/, 'a name of two tables is not taken for one of them');
+}
+drop_pipeline($pg, 'two');
+
 # An ALTER halts, and names its table.
 for my $t (1, 3, 4, 9)
 {
