@@ -117,11 +117,13 @@
 #if PG_VERSION_NUM >= 160000
 #define COMPAT_UPDATE_INDEXES TU_UpdateIndexes
 #define COMPAT_UPDATES_INDEXES(update) ((update) != TU_None)
+#define COMPAT_UPDATES_ALL_INDEXES(update) ((update) == TU_All)
 #define COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(relinfo, slot, estate, update) \
 	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL, (update) == TU_Summarizing)
 #else
 #define COMPAT_UPDATE_INDEXES bool
 #define COMPAT_UPDATES_INDEXES(update) (update)
+#define COMPAT_UPDATES_ALL_INDEXES(update) (update)
 #define COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(relinfo, slot, estate, update) \
 	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL)
 #endif

@@ -106,6 +106,15 @@ extern void capstan_apply_trim(void);
 /* Before the transaction of a group is committed: closes what was kept open for it. */
 extern void capstan_apply_end_group(void);
 
+/* Writes what is kept back to be written together: in the open transaction, before the counters are saved. */
+extern void capstan_apply_flush(void);
+
+/*
+ * Where the caller keeps the name of the table that is changed, CAPSTAN_TABLE_TEXT_MAX bytes, for its messages; NULL: nowhere.  Set to
+ * another table while rows of that are written which had been kept back.
+ */
+extern char *capstan_apply_place;
+
 /* Plain tables are written without statements (direct.c): capstan.direct_apply, set by worker/. */
 extern bool capstan_direct_apply;
 
@@ -117,7 +126,7 @@ extern void capstan_apply_set_ranges(ApplyTable *table, List *ranges);
 
 /*
  * One change into the open transaction (SPI connected).  Both images full.  row_context is reset by the caller
- * after each change.
+ * after each change.  It may be kept back until capstan_apply_flush.
  */
 extern void capstan_apply_change(ApplyTable *table, const SourceChange *change);
 

@@ -2,7 +2,8 @@
  * change.c
  *		One change of the stream into its target table, through SPI with kept plans, or directly (direct.c).
  *
- * Called by the pipeline worker for each row change, inside the group's transaction.
+ * Called by the pipeline worker for each row change, inside the group's transaction.  Inserts into plain tables are gathered
+ * (insertbatch.c).
  *
  * What is written, by design:
  *	 insert		put: INSERT .. ON CONFLICT (key) DO NOTHING, then UPDATE if the key was there
@@ -32,9 +33,15 @@
 void
 apply_set_row(ApplyTable *table, const SourceValue *row)
 {
+	capstan_map_row(table->map, row, table->values, table->isnull);
+	apply_set_arguments(table);
+}
+
+void
+apply_set_arguments(ApplyTable *table)
+{
 	TableMap   *map = table->map;
 
-	capstan_map_row(map, row, table->values, table->isnull);
 	for (int i = 0; i < map->ncolumns; i++)
 	{
 		AttrNumber	attnum = map->columns[i].attnum;
@@ -193,30 +200,24 @@ update_row(ApplyTable *table, const SourceChange *change)
 	return table->update != NULL && apply_execute(table, table->update, SPI_OK_UPDATE) > 0;
 }
 
-/* The row as it should be, whether one with its key is there or not; update: the change, if one should be there. */
-static void
-put_row(ApplyTable *table, const SourceChange *update)
+void
+apply_put_row(ApplyTable *table)
 {
-	if (update == NULL)
-	{
-		if (insert_row(table))
-			return;
-		if (table->info->shared)
-			apply_raise_shared(table, NULL);
-		if (apply_is_exact(table))
-			table->counters.existing++;
-		(void) update_row(table, NULL);
+	if (insert_row(table))
 		return;
-	}
+	if (apply_is_exact(table))
+		table->counters.existing++;
+	(void) update_row(table, NULL);
+}
+
+/* The same where an update says that a row with its key should be there. */
+static void
+put_updated(ApplyTable *table, const SourceChange *update)
+{
 	if (update_row(table, update))
 		return;
-	if (insert_row(table))
-	{
-		if (apply_is_exact(table))
-			table->counters.missing++;
-	}
-	else if (table->info->shared)
-		apply_raise_shared(table, NULL);
+	if (insert_row(table) && apply_is_exact(table))
+		table->counters.missing++;
 }
 
 static void
@@ -238,15 +239,23 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 	if (!before_passes && !after_passes)
 		return;
 
+	if (table->direct && change->kind == CHANGE_INSERT)
+	{
+		apply_direct_add(table, change->after);
+		table->counters.inserted++;
+		table->dirty = true;
+		return;
+	}
 	if (!table->direct)
 		apply_need_plans(table);
+	apply_direct_flush(table);
 	capstan_apply_enter_owner(table, &owner);
 	if (table->map->nkey == 0)
 		apply_keyless_change(table, change);
 	else if (before_passes && after_passes && same_key(table->map, change->before, change->after))
 	{
 		apply_set_row(table, change->after);
-		put_row(table, change);
+		put_updated(table, change);
 	}
 	else
 	{
@@ -257,7 +266,7 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 			apply_set_row(table, change->after);
 			if (change->before == NULL)
 				capstan_source_values_forget(change->after, table->map->nsource);
-			put_row(table, NULL);
+			apply_put_row(table);
 		}
 	}
 	capstan_apply_leave_owner(&owner);

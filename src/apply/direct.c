@@ -35,25 +35,11 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "apply/internal.h"
+#include "apply/direct.h"
 #include "compat.h"
 
-/* A target that is open; until the end of the group. */
-struct DirectWriter
-{
-	MemoryContext context;
-	Relation	relation;
-	EState	   *estate;
-	ResultRelInfo *result_relation;
-	Relation	key_index;		/* one of those that result_relation has open */
-	IndexScanDesc scan;
-	SnapshotData snapshot;		/* dirty */
-	int			nkeys;
-	ScanKeyData keys[INDEX_MAX_KEYS];
-	int			arguments[INDEX_MAX_KEYS];	/* which argument each scan key compares with */
-	TupleTableSlot *found;
-	TupleTableSlot *row;
-};
+/* Targets that are kept open at a time: each takes some tens of kilobytes. */
+#define MOST_WRITERS 100
 
 bool		capstan_direct_apply = true;
 
@@ -137,10 +123,15 @@ open_result_relation(DirectWriter *writer)
 static DirectWriter *
 open_writer(ApplyTable *table)
 {
-	MemoryContext context = AllocSetContextCreate(TopTransactionContext, "capstan direct writer", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(context);
-	DirectWriter *writer = palloc0(sizeof(DirectWriter));
+	MemoryContext context;
+	MemoryContext caller;
+	DirectWriter *writer;
 
+	if (list_length(open_tables) >= MOST_WRITERS)
+		apply_direct_close(linitial(open_tables));
+	context = AllocSetContextCreate(TopTransactionContext, "capstan direct writer", ALLOCSET_DEFAULT_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	writer = palloc0(sizeof(DirectWriter));
 	writer->context = context;
 	writer->relation = table_open(table->info->target, NoLock);
 	CheckCmdReplicaIdentity(writer->relation, CMD_UPDATE);
@@ -157,12 +148,19 @@ open_writer(ApplyTable *table)
 	writer->found = table_slot_create(writer->relation, NULL);
 	/* one that keeps a tuple, which is what the table gets: a virtual one would copy the values once more */
 	writer->row = MakeSingleTupleTableSlot(RelationGetDescr(writer->relation), &TTSOpsHeapTuple);
+	insert_batch_init(writer);
 
 	MemoryContextSwitchTo(TopMemoryContext);
 	open_tables = lappend(open_tables, table);
 	MemoryContextSwitchTo(caller);
 	table->writer = writer;
 	return writer;
+}
+
+DirectWriter *
+direct_writer(ApplyTable *table)
+{
+	return table->writer != NULL ? table->writer : open_writer(table);
 }
 
 void
@@ -172,8 +170,10 @@ apply_direct_close(ApplyTable *table)
 
 	if (writer == NULL)
 		return;
+	apply_direct_flush(table);
 	table->writer = NULL;
 	open_tables = list_delete_ptr(open_tables, table);
+	insert_batch_end(writer);
 	index_endscan(writer->scan);
 	ExecDropSingleTupleTableSlot(writer->found);
 	ExecDropSingleTupleTableSlot(writer->row);
@@ -181,6 +181,15 @@ apply_direct_close(ApplyTable *table)
 	FreeExecutorState(writer->estate);
 	table_close(writer->relation, NoLock);
 	MemoryContextDelete(writer->context);
+}
+
+void
+capstan_apply_flush(void)
+{
+	ListCell   *cell;
+
+	foreach(cell, open_tables)
+		apply_direct_flush(lfirst(cell));
 }
 
 void
@@ -230,7 +239,8 @@ fill_row(ApplyTable *table, DirectWriter *writer)
 }
 
 /*
- * Values that the update leaves as they are and that lie in the TOAST table stay there: the new row points to them.
+ * Values that the update leaves as they are and that lie in the TOAST table stay there: the new row points to them.  Those that lie
+ * compressed in the row are not compressed again.
  */
 static void
 keep_toasted(ApplyTable *table, DirectWriter *writer, const SourceChange *change)
@@ -245,7 +255,9 @@ keep_toasted(ApplyTable *table, DirectWriter *writer, const SourceChange *change
 		if (column->typlen != -1 || writer->row->tts_isnull[a])
 			continue;
 		slot_getsomeattrs(writer->found, column->attnum);
-		if (!writer->found->tts_isnull[a] && VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(writer->found->tts_values[a])) &&
+		if (!writer->found->tts_isnull[a] &&
+			(VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(writer->found->tts_values[a])) ||
+			 VARATT_IS_COMPRESSED(DatumGetPointer(writer->found->tts_values[a]))) &&
 			capstan_map_same_value(&change->before[column->source_index], &change->after[column->source_index]))
 			writer->row->tts_values[a] = writer->found->tts_values[a];
 	}
@@ -270,8 +282,8 @@ end_command(DirectWriter *writer)
 }
 
 /* Between finding a row and changing it somebody else changed it: the group is tried again. */
-static void
-check_result(ApplyTable *table, TM_Result result)
+void
+direct_check_result(ApplyTable *table, TM_Result result)
 {
 	if (result == TM_Ok)
 		return;
@@ -286,7 +298,7 @@ check_result(ApplyTable *table, TM_Result result)
 bool
 apply_direct_insert(ApplyTable *table)
 {
-	DirectWriter *writer = table->writer != NULL ? table->writer : open_writer(table);
+	DirectWriter *writer = direct_writer(table);
 
 	if (find_row(table, writer))
 	{
@@ -302,10 +314,23 @@ apply_direct_insert(ApplyTable *table)
 	return true;
 }
 
+/*
+ * Of the row that was updated, and did not find room beside its old version.  The key is the one by which the old version was
+ * found, which is ours now: nobody else can have a row with it, so the key's index need not look.
+ */
+static void
+insert_index_entries(DirectWriter *writer, COMPAT_UPDATE_INDEXES update_indexes)
+{
+	if (COMPAT_UPDATES_ALL_INDEXES(update_indexes))
+		(void) insert_key_entry(writer, writer->row, UNIQUE_CHECK_NO, true);
+	if (writer->batch.others.ri_NumIndices > 0)
+		(void) COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(&writer->batch.others, writer->row, writer->estate, update_indexes);
+}
+
 bool
 apply_direct_update(ApplyTable *table, const SourceChange *change)
 {
-	DirectWriter *writer = table->writer != NULL ? table->writer : open_writer(table);
+	DirectWriter *writer = direct_writer(table);
 	TM_FailureData failure;
 	LockTupleMode lockmode;
 	COMPAT_UPDATE_INDEXES update_indexes;
@@ -320,10 +345,10 @@ apply_direct_update(ApplyTable *table, const SourceChange *change)
 		capstan_source_values_forget(change->after, table->map->nsource);
 	}
 	store_row(writer);
-	check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
+	direct_check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));
 	if (COMPAT_UPDATES_INDEXES(update_indexes))
-		(void) COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(writer->result_relation, writer->row, writer->estate, update_indexes);
+		insert_index_entries(writer, update_indexes);
 	end_command(writer);
 	return true;
 }
@@ -331,12 +356,12 @@ apply_direct_update(ApplyTable *table, const SourceChange *change)
 bool
 apply_direct_delete(ApplyTable *table)
 {
-	DirectWriter *writer = table->writer != NULL ? table->writer : open_writer(table);
+	DirectWriter *writer = direct_writer(table);
 	TM_FailureData failure;
 
 	if (!find_row(table, writer))
 		return false;
-	check_result(table, table_tuple_delete(writer->relation, &writer->found->tts_tid, GetCurrentCommandId(true),
+	direct_check_result(table, table_tuple_delete(writer->relation, &writer->found->tts_tid, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, false));
 	end_command(writer);
 	return true;

@@ -12,6 +12,10 @@
 
 /* Fills arguments and nulls of the mapped columns from a full row. */
 extern void apply_set_row(ApplyTable *table, const SourceValue *row);
+/* The same from table->values and isnull. */
+extern void apply_set_arguments(ApplyTable *table);
+/* The row that was set as it should be, whether one with its key is there or not. */
+extern void apply_put_row(ApplyTable *table);
 /* The same for the key columns alone; others become NULL. */
 extern void apply_set_key(ApplyTable *table, const SourceValue *row);
 /* Is the row's key in a copied range (or the table copied as a whole, or without a gate)? */
@@ -41,6 +45,10 @@ extern bool apply_direct_insert(ApplyTable *table);	/* false: there is a row wit
 extern bool apply_direct_update(ApplyTable *table, const SourceChange *change);	/* false: there is none; NULL change: nothing is known of the old row */
 extern bool apply_direct_delete(ApplyTable *table);	/* false: there is none */
 extern void apply_direct_close(ApplyTable *table);
+/* insertbatch.c: an insert that is written with others.  Then, or never, its errors are raised. */
+extern void apply_direct_add(ApplyTable *table, const SourceValue *row);
+/* Writes what was added; before anything else is done to the table. */
+extern void apply_direct_flush(ApplyTable *table);
 /* The row that was set, by statement; false: there is one with its key, or (no foreign table) a trigger did not let it in. */
 extern bool apply_insert_row(ApplyTable *table);
 /* Another pipeline's row has the key, or what else the unique index is of; NULL: it is the key. */

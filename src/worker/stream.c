@@ -127,6 +127,7 @@ capstan_stream_init(PipelineRun *run)
 	capstan_binlog_reset(run->decoder, true);
 	capstan_binlog_set_wanted(run->decoder, is_wanted, run);
 	capstan_strbuf_init(&run->applied_text);
+	capstan_apply_place = MyPlace.table;
 	MemoryContextSwitchTo(caller);
 
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
@@ -240,6 +241,17 @@ report_position(PipelineRun *run)
 	pgstat_report_activity(STATE_IDLE, activity);
 }
 
+/* Rows that were kept back.  In a group of one transaction an error is that one's. */
+static void
+flush_rows(PipelineRun *run)
+{
+	if (MyPlace.alone)
+		memcpy(MyPlace.gtid, MyPlace.last_gtid, sizeof(MyPlace.gtid));
+	capstan_apply_flush();
+	if (MyPlace.alone)
+		MyPlace.gtid[0] = '\0';
+}
+
 void
 capstan_stream_commit(PipelineRun *run)
 {
@@ -249,6 +261,7 @@ capstan_stream_commit(PipelineRun *run)
 	if (!run->group_open)
 		return;
 	Assert(!run->in_transaction);
+	flush_rows(run);
 	flush_counters(run, interval_over);
 	CAPSTAN_FAULT("group_before_progress");
 	save_progress(run);

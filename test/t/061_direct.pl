@@ -5,8 +5,11 @@
 # How: one source, two databases with a pipeline each, capstan.direct_apply on in one and off in the other; tables of
 # every kind that the direct way must leave to statements; the same row changed many times in one
 # transaction; unique values handed on; a row locked by a session of the target; values in TOAST; a CHECK of the target that fails.
+# Inserts, which the direct way gathers over transactions: more than it keeps, between changes of the same and of another table; keys that
+# are in the target already, committed or by a session that commits or rolls back; a row refused in the middle.
 # Asserted: both equal the source; triggers fired; TOAST of an update that leaves the value alone is not written again, updates
-# of columns without index are HOT; the halts are alike.
+# of columns without index are HOT; the halts are alike, and name transaction and table of the row that is refused, though rows of other
+# transactions and tables were gathered with it; the same rows are surprises.
 # Not asserted: speed.
 
 use strict;
@@ -31,7 +34,7 @@ CREATE TABLE parent (id INT PRIMARY KEY, v INT);
 CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id));
 CREATE TABLE triggered LIKE parent; CREATE TABLE parted LIKE parent; CREATE DATABASE e; CREATE TABLE e.computed LIKE parent; CREATE TABLE e.wider LIKE parent;
 CREATE TABLE ruled LIKE parent; CREATE TABLE inherited LIKE parent; CREATE TABLE only_key (id INT PRIMARY KEY);
-CREATE TABLE checked LIKE parent;
+CREATE TABLE checked LIKE parent; CREATE TABLE other LIKE plain;
 SQL
 $my->grant;
 my $targets = <<'SQL';
@@ -145,5 +148,86 @@ unlike(join('', map { $_ // '' } %{ $halts[0] }), qr/507712/, '... and not the v
 $_->safe_psql('ALTER TABLE d.checked DROP CONSTRAINT below_ten') for values %db;
 $db{$_}->safe_psql("SELECT capstan.start_pipeline('$_')") for keys %db;
 both_equal('after the constraint was dropped');
+
+sub for_both { my ($sql) = @_; $_->safe_psql($sql) for values %db; }
+sub start_both { $db{$_}->safe_psql("SELECT capstan.start_pipeline('$_')") for sort keys %db; }
+sub stop_both
+{
+	$db{$_}->safe_psql("SELECT capstan.stop_pipeline('$_')") for sort keys %db;
+	poll_until(sub { $db{$_}->value("SELECT state FROM capstan.pipeline_status WHERE pipeline = '$_'") eq 'stopped' }, 30) for sort keys %db;
+}
+
+# Inserts are gathered: thousands of them, in one statement and one by one, and what is done between them.
+my $numbers = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 1500) SELECT";
+stop_both();
+$my->sql(<<"SQL");
+USE d; SET SESSION cte_max_recursion_depth = 10000; DELETE FROM plain;
+INSERT INTO plain (id, n, u, s, big) $numbers n, n, n, CONCAT('s', n), IF(n % 100 = 0, REPEAT(n, 30000), NULL) FROM r;
+INSERT INTO other (id, n, u) $numbers n, n, n + 5 FROM r;
+START TRANSACTION;
+INSERT INTO plain (id, u) VALUES (2001, 2001), (2002, 2002); INSERT INTO other (id, u) VALUES (2001, 3001); INSERT INTO plain (id, u) VALUES (2003, 2003);
+UPDATE plain SET u = 2004 WHERE id = 2001; INSERT INTO plain (id, u) VALUES (2004, 2001); INSERT INTO other (id, u) VALUES (2002, 3002); DELETE FROM plain WHERE id = 2004; INSERT INTO plain (id, u) VALUES (2005, 2001);
+UPDATE plain SET id = 2006 WHERE id = 2005; INSERT INTO plain (id, u) VALUES (2005, 2005); DELETE FROM other WHERE id < 100; INSERT INTO other (id, u) VALUES (7, 7), (8, 8);
+SET SESSION binlog_row_image = 'MINIMAL'; UPDATE plain SET n = 1 WHERE id IN (2005, 1500); INSERT INTO plain (id, u) VALUES (2007, 2007); UPDATE plain SET n = 2 WHERE id IN (2006, 2007);
+COMMIT;
+SQL
+$my->sql('USE d; ' . join '; ', map {; "INSERT INTO plain (id, n, u) VALUES ($_, $_, $_)", $_ % 50 ? () : "UPDATE plain SET n = n + 1 WHERE id = $_ - 7", $_ % 20 ? () : "INSERT INTO other (id, u) VALUES ($_, $_)" } 4000 .. 4700);
+start_both();
+both_equal('many inserts');
+
+# Keys that are in the target already: as many surprises, and a unique value that the row had before is free for the next one.
+my $surprises = q{SELECT string_agg(source_table || ' ' || rows_missing || ' ' || rows_existing, ', ' ORDER BY source_table) FROM capstan.table_status WHERE source_table IN ('plain', 'other')};
+stop_both();
+for_both(q{INSERT INTO d.plain (id, u, s) VALUES (5002, 5003, 'there'), (5100, 5100, 'there'); INSERT INTO d.other (id, u) VALUES (5001, 5007)});
+my @sessions = map { $_->background(q{BEGIN; INSERT INTO d.plain (id, u) VALUES (5200, 5200); SELECT pg_sleep(4); ROLLBACK}),
+	$_->background(q{BEGIN; INSERT INTO d.other (id, u) VALUES (5200, 5200); SELECT pg_sleep(4); COMMIT}) } values %db;
+poll_until(sub { $_->value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(4)%' AND wait_event = 'PgSleep'") == 2 }, 20) for values %db;
+$my->sql(q{USE d; INSERT INTO plain (id, u) VALUES (5001, 5001), (5002, 5002), (5003, 5003), (5004, 5004); INSERT INTO other (id, u) VALUES (5001, 5001), (5002, 5002);
+INSERT INTO plain (id, u) VALUES (5100, 5100); INSERT INTO plain (id, u) VALUES (5101, 5101); INSERT INTO plain (id, u) VALUES (5200, 5200), (5201, 5201); INSERT INTO other (id, u) VALUES (5199, 5199), (5200, 5200), (5201, 5201)});
+start_both();
+is($_->wait, 0, 'the session is through') for @sessions;
+for my $name (sort keys %db)
+{
+	sync_pipeline($db{$name}, $name);
+	tables_equal($my, $db{$name}, [ 'd.*' ], "rows that were there: $name");
+	is($db{$name}->value($surprises), 'other 0 2, plain 0 2', "$name: each of them is counted");
+}
+
+# A row that the target refuses, among others: a unique value, then NOT NULL; the one before it is applied, the one after it is not.
+for my $refusal ([ 'unique', q{INSERT INTO d.plain (id, u) VALUES (-1, 6003)}, q{DELETE FROM d.plain WHERE id = -1} ],
+	[ 'not null', q{ALTER TABLE d.plain ALTER c SET NOT NULL}, q{ALTER TABLE d.plain ALTER c DROP NOT NULL} ],
+	[ 'check', q{ALTER TABLE d.plain ADD CHECK (c <> 6003) NOT VALID}, q{ALTER TABLE d.plain DROP CONSTRAINT plain_c_check} ])
+{
+	my ($what, $before, $after) = @$refusal;
+
+	$my->sql(q{USE d; DELETE FROM plain WHERE id > 5999 AND id < 6999; DELETE FROM other WHERE id > 5999 AND id < 6999; UPDATE plain SET c = 1 WHERE c IS NULL});
+	sync_pipeline($db{$_}, $_) for sort keys %db;
+	stop_both();
+	for_both($before);
+	$my->sql(q{USE d; INSERT INTO plain (id, u, c) VALUES (6001, 6001, 1); INSERT INTO other (id, u) VALUES (6001, 6001); INSERT INTO plain (id, u, c) VALUES (6002, 6002, 1)});
+	my $applied = $my->gtid_executed;
+	$my->sql($what eq 'not null' ? q{USE d; INSERT INTO plain (id, u, c) VALUES (6004, 6004, 1), (6003, 6003, NULL)} : q{USE d; INSERT INTO plain (id, u, c) VALUES (6004, 6004, 1), (6003, 6003, 6003)});
+	(my $last = $my->gtid_executed) =~ s/.*[-:](\d+)$/$1/;
+	$my->sql(q{USE d; INSERT INTO other (id, u) VALUES (6005, 6005); INSERT INTO plain (id, u, c) VALUES (6006, 6006, 1)});
+	start_both();
+	@halts = map { halted_by($db{$_}, $_) } sort keys %db;
+	for my $i (0, 1)
+	{
+		my $name = (sort keys %db)[$i];
+
+		is($halts[$i]{source_table}, 'd.plain', "$what: $name: the halt names the table");
+		like($halts[$i]{gtid}, qr/:$last$/, "$what: $name: ... and the transaction");
+		is($db{$name}->value("SELECT applied::text FROM capstan.pipeline_progress"), $applied, "$what: $name: what came before it is applied");
+		is($db{$name}->value('SELECT count(*) FROM d.plain WHERE id BETWEEN 6003 AND 6999') . $db{$name}->value('SELECT count(*) FROM d.other WHERE id = 6005'), '00', "$what: $name: and nothing of it or after it");
+	}
+	is("$halts[0]{class} $halts[0]{sqlstate} $halts[0]{message}", "$halts[1]{class} $halts[1]{sqlstate} $halts[1]{message}", "$what: the halts are alike");
+	for_both($after);
+	start_both();
+	for my $name (sort keys %db)
+	{
+		sync_pipeline($db{$name}, $name);
+		tables_equal($my, $db{$name}, [ 'd.*' ], "$what: $name: afterwards");
+	}
+}
 
 done_testing();

@@ -1,0 +1,54 @@
+/*
+ * direct.h
+ *		What direct.c and insertbatch.c share: a target that is written to without statements.
+ */
+#ifndef CAPSTAN_DIRECT_H
+#define CAPSTAN_DIRECT_H
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "nodes/execnodes.h"
+
+#include "apply/internal.h"
+
+/* Inserts that are not written yet; see insertbatch.c. */
+typedef struct InsertBatch
+{
+	MemoryContext context;		/* of the rows' values; reset when they are written */
+	TupleTableSlot **slots;		/* of heap tuples, which is what the table gets */
+	int			nslots;			/* made */
+	int			nrows;			/* filled */
+	IndexInfo  *key_info;		/* of key_index */
+	ResultRelInfo others;		/* the target with all indexes but key_index */
+} InsertBatch;
+
+/* A target that is open; until the end of the group. */
+struct DirectWriter
+{
+	MemoryContext context;
+	Relation	relation;
+	EState	   *estate;
+	ResultRelInfo *result_relation;
+	Relation	key_index;		/* one of those that result_relation has open */
+	IndexScanDesc scan;
+	SnapshotData snapshot;		/* dirty */
+	int			nkeys;
+	ScanKeyData keys[INDEX_MAX_KEYS];
+	int			arguments[INDEX_MAX_KEYS];	/* which argument each scan key compares with */
+	TupleTableSlot *found;
+	TupleTableSlot *row;
+	InsertBatch batch;
+};
+
+/* direct.c */
+extern DirectWriter *direct_writer(ApplyTable *table);
+/* Raises where a row was changed by somebody else. */
+extern void direct_check_result(ApplyTable *table, TM_Result result);
+
+/* insertbatch.c: the row's entry in the key's index; false if there may be another row with the key (UNIQUE_CHECK_PARTIAL). */
+extern bool insert_key_entry(DirectWriter *writer, TupleTableSlot *slot, IndexUniqueCheck check, bool unchanged);
+/* The same; `writer` has its result_relation and key_index. */
+extern void insert_batch_init(DirectWriter *writer);
+extern void insert_batch_end(DirectWriter *writer);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * insertbatch.c
+ *		Inserts into a plain table, written many at a time.
+ *
+ * Called by change.c, as direct.c is.  An insert is converted and kept; the rows are written together by table_multi_insert (one lock and
+ * one WAL record for a page of them) when something else is to be done to the table, when there are enough of them, or
+ * at the end of the group.  They may come from several source transactions, which commit together anyway.
+ *
+ * The target is the same as if each had been written when it came:
+ *
+ * - The stream changes nothing else in the table meanwhile: its updates and deletes write the batch first, and so do partial images,
+ *	 which go through statements.  What it does to other tables neither sees these rows nor is seen by them, for no trigger
+ *	 runs and foreign keys are not checked (apply_direct_is_possible).  Nobody else sees them before the group commits.
+ * - Index entries are made row by row in the order of the inserts, and a row without index entries is met by no
+ *	 uniqueness check.
+ * - A row whose key is there already is not looked for beforehand: the entry in the key's index is made in the way of
+ *	 INSERT .. ON CONFLICT, which says that there may be another one.  Then the row is taken out again and put the
+ *	 other way (direct.c), before the next row gets its entries: it waits for other sessions, updates what is
+ *	 there, and counts.
+ *
+ * An error is raised later than the row came.  The group is lost with it either way, and of several whole
+ * transactions the one that is to blame is found by applying them one by one (worker/failure.c); capstan_apply_place
+ * names the table.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "executor/executor.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "apply/direct.h"
+#include "compat.h"
+
+/* Enough that a page's costs are shared by all of its rows; little enough to stay in the processor's cache. */
+#define BATCH_ROWS 500
+#define BATCH_BYTES (64 * 1024)
+/* The context itself lies in its first block. */
+#define BLOCK_OVERHEAD 1024
+
+char	   *capstan_apply_place = NULL;
+
+void
+insert_batch_init(DirectWriter *writer)
+{
+	InsertBatch *batch = &writer->batch;
+	ResultRelInfo *all = writer->result_relation;
+	int			n = 0;
+
+	batch->context = AllocSetContextCreate(writer->context, "capstan insert batch", 0, BATCH_BYTES, BATCH_BYTES);
+	batch->slots = palloc0(sizeof(TupleTableSlot *) * BATCH_ROWS);
+	batch->others = *all;
+	batch->others.ri_IndexRelationDescs = palloc(sizeof(Relation) * all->ri_NumIndices);
+	batch->others.ri_IndexRelationInfo = palloc(sizeof(IndexInfo *) * all->ri_NumIndices);
+	for (int i = 0; i < all->ri_NumIndices; i++)
+	{
+		if (all->ri_IndexRelationDescs[i] == writer->key_index)
+		{
+			batch->key_info = all->ri_IndexRelationInfo[i];
+			continue;
+		}
+		batch->others.ri_IndexRelationDescs[n] = all->ri_IndexRelationDescs[i];
+		batch->others.ri_IndexRelationInfo[n++] = all->ri_IndexRelationInfo[i];
+	}
+	batch->others.ri_NumIndices = n;
+}
+
+void
+insert_batch_end(DirectWriter *writer)
+{
+	Assert(writer->batch.nrows == 0);
+	for (int i = 0; i < writer->batch.nslots; i++)
+		ExecDropSingleTupleTableSlot(writer->batch.slots[i]);
+}
+
+void
+apply_direct_add(ApplyTable *table, const SourceValue *row)
+{
+	DirectWriter *writer = direct_writer(table);
+	InsertBatch *batch = &writer->batch;
+	TupleTableSlot *slot;
+	MemoryContext caller;
+
+	if (batch->nrows == batch->nslots)
+	{
+		caller = MemoryContextSwitchTo(writer->context);
+		batch->slots[batch->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(writer->relation), &TTSOpsHeapTuple);
+		MemoryContextSwitchTo(caller);
+	}
+	slot = batch->slots[batch->nrows];
+	ExecClearTuple(slot);
+	caller = MemoryContextSwitchTo(batch->context);
+	capstan_map_row(table->map, row, slot->tts_values, slot->tts_isnull);
+	capstan_source_values_forget(row, table->map->nsource);
+	MemoryContextSwitchTo(caller);
+	ExecStoreVirtualTuple(slot);
+	slot->tts_tableOid = RelationGetRelid(writer->relation);
+	batch->nrows++;
+	/* the first block is always there */
+	if (batch->nrows == BATCH_ROWS || MemoryContextMemAllocated(batch->context, false) > BATCH_BYTES + BLOCK_OVERHEAD)
+		apply_direct_flush(table);
+}
+
+bool
+insert_key_entry(DirectWriter *writer, TupleTableSlot *slot, IndexUniqueCheck check, bool unchanged)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+
+	FormIndexDatum(writer->batch.key_info, slot, writer->estate, values, isnull);
+	return index_insert(writer->key_index, values, isnull, &slot->tts_tid, writer->relation, check, unchanged,
+						writer->batch.key_info);
+}
+
+/* A row that was written, but whose key may be there already. */
+static void
+put_again(ApplyTable *table, DirectWriter *writer, TupleTableSlot *slot)
+{
+	TableMap   *map = table->map;
+	TM_FailureData failure;
+
+	CommandCounterIncrement();
+	direct_check_result(table, table_tuple_delete(writer->relation, &slot->tts_tid, GetCurrentCommandId(true), InvalidSnapshot,
+												  InvalidSnapshot, true, &failure, false));
+	CommandCounterIncrement();
+	/* it keeps the tuple by now, and not the values */
+	slot_getallattrs(slot);
+	memcpy(table->values, slot->tts_values, sizeof(Datum) * map->natts);
+	memcpy(table->isnull, slot->tts_isnull, sizeof(bool) * map->natts);
+	apply_set_arguments(table);
+	apply_put_row(table);
+}
+
+static void
+write_rows(ApplyTable *table, DirectWriter *writer, int nrows)
+{
+	InsertBatch *batch = &writer->batch;
+	CommandId	command = GetCurrentCommandId(true);
+
+	if (RelationGetDescr(writer->relation)->constr != NULL)
+		for (int i = 0; i < nrows; i++)
+			ExecConstraints(writer->result_relation, batch->slots[i], writer->estate);
+	if (nrows == 1)
+		table_tuple_insert(writer->relation, batch->slots[0], command, 0, NULL);
+	else
+		table_multi_insert(writer->relation, batch->slots, nrows, command, 0, NULL);
+	for (int i = 0; i < nrows; i++)
+	{
+		TupleTableSlot *slot = batch->slots[i];
+
+		if (!insert_key_entry(writer, slot, UNIQUE_CHECK_PARTIAL, false))
+			put_again(table, writer, slot);
+		else if (batch->others.ri_NumIndices > 0)
+			(void) COMPAT_INSERT_INDEX_TUPLES(&batch->others, slot, writer->estate);
+		ExecClearTuple(slot);
+		ResetPerTupleExprContext(writer->estate);
+	}
+	CommandCounterIncrement();
+}
+
+void
+apply_direct_flush(ApplyTable *table)
+{
+	DirectWriter *writer = table->writer;
+	char		place[CAPSTAN_TABLE_TEXT_MAX];
+	TableOwnerContext owner;
+	MemoryContext caller;
+	int			nrows;
+
+	if (writer == NULL || writer->batch.nrows == 0)
+		return;
+	/* empty from now on, for whoever comes here again while it is written */
+	nrows = writer->batch.nrows;
+	writer->batch.nrows = 0;
+	if (capstan_apply_place != NULL)
+	{
+		memcpy(place, capstan_apply_place, sizeof(place));
+		memcpy(capstan_apply_place, table->name, sizeof(place));
+	}
+	caller = MemoryContextSwitchTo(writer->batch.context);
+	capstan_apply_enter_owner(table, &owner);
+	write_rows(table, writer, nrows);
+	capstan_apply_leave_owner(&owner);
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(writer->batch.context);
+	if (capstan_apply_place != NULL)
+		memcpy(capstan_apply_place, place, sizeof(place));
+}
