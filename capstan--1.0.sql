@@ -143,6 +143,7 @@ COMMENT ON COLUMN capstan.pipeline.system_identifier IS 'cluster the pipeline be
 CREATE TABLE capstan.pipeline_progress (
     pipeline_id         bigint PRIMARY KEY REFERENCES capstan.pipeline ON DELETE CASCADE,
     applied             capstan.gtid_set NOT NULL,
+    applied_since       capstan.gtid_set,
     source_uuid         uuid,
     source_commit_time  timestamptz,
     witness_gtid        text,
@@ -151,6 +152,8 @@ CREATE TABLE capstan.pipeline_progress (
     updated_at          timestamptz NOT NULL DEFAULT pg_catalog.now()
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 COMMENT ON TABLE capstan.pipeline_progress IS 'position of each pipeline; commits together with the rows it stands for';
+COMMENT ON COLUMN capstan.pipeline_progress.applied_since IS
+    'what was applied besides, where applied is too large to be written at each commit; capstan.pipeline_status shows both as one';
 COMMENT ON COLUMN capstan.pipeline_progress.snapshot_started_at IS 'since when tables are being copied; NULL when all are';
 COMMENT ON COLUMN capstan.pipeline_progress.witness_gtid IS
     'an applied transaction that is asked for once more at each connect: a source that was reset has another one under this GTID';
@@ -483,7 +486,7 @@ SELECT
         ELSE 'starting'
     END AS state,
     p.desired_state,
-    g.applied,
+    CASE WHEN g.applied_since IS NULL THEN g.applied ELSE capstan.gtid_union(g.applied, g.applied_since) END AS applied,
     g.source_uuid,
     GREATEST(w.source_commit_time, g.source_commit_time) AS source_commit_time,
     CASE WHEN k.known_until IS NOT NULL

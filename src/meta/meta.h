@@ -114,9 +114,12 @@ typedef struct Witness
 /* Position.  NULL from load: the pipeline never started. */
 extern GtidSet *capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37], Witness *witness);
 extern void capstan_meta_init_progress(int64 pipeline_id, const char *applied, const char *source_uuid);
-/* The hot one: a kept plan.  source_commit_us: Unix epoch, 0 unknown.  Raises if the row is gone (pipeline dropped). */
-extern void capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *source_uuid, uint64 source_commit_us,
-									   const Witness *witness);
+/*
+ * The hot one: a kept plan.  applied: NULL leaves what is stored; since: what was applied besides, or NULL.  source_commit_us: Unix
+ * epoch, 0 unknown.  Raises if the row is gone (pipeline dropped).
+ */
+extern void capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *since, const char *source_uuid,
+									   uint64 source_commit_us, const Witness *witness);
 
 typedef struct Incident
 {

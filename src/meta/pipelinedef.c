@@ -234,7 +234,7 @@ capstan_meta_adopt_pipeline(int64 id)
 #define LOOK_SQL \
 	"SELECT p.desired_state, p.system_identifier, p.database_oid, p.owner::oid, p.halted_by, " \
 	"i.message, i.detail, i.hint, g.pipeline_id IS NOT NULL, " \
-	"CASE WHEN $2 THEN g.applied END, " \
+	"CASE WHEN NOT $2 THEN NULL WHEN g.applied_since IS NULL THEN g.applied ELSE capstan.gtid_union(g.applied, g.applied_since) END, " \
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id), " \
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming'), " \
 	"CASE WHEN NOT EXISTS (SELECT FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming') THEN " \

@@ -4,7 +4,8 @@
  *
  * Called by the pipeline worker alone.  save runs once in every apply transaction, so it
  * keeps its plan; the row it updates is narrow, with no index on what changes, so that the
- * update stays HOT.
+ * update stays HOT.  A large GTID set lies in the TOAST table and is left there at most commits: what came since is
+ * small, and beside it (applied_since).
  */
 #include "postgres.h"
 
@@ -20,6 +21,17 @@
 #define UNIX_TO_POSTGRES_US \
 	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
+static GtidSet *
+parse_stored(int64 pipeline_id, const char *text)
+{
+	CapstanError error;
+	GtidSet    *set = capstan_gtidset_parse(text, strlen(text), &error);
+
+	if (set == NULL)
+		elog(ERROR, "stored GTID set of pipeline " INT64_FORMAT " is broken: %s", pipeline_id, error.message);
+	return set;
+}
+
 GtidSet *
 capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37], Witness *witness)
 {
@@ -31,7 +43,7 @@ capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37], Witness *wit
 
 	memset(witness, 0, sizeof(*witness));
 	capstan_meta_enter(&identity);
-	meta_execute("SELECT applied::text, source_uuid, witness_gtid, witness_commit_us "
+	meta_execute("SELECT applied::text, source_uuid, witness_gtid, witness_commit_us, applied_since::text "
 				 "FROM capstan.pipeline_progress WHERE pipeline_id = $1",
 				 1, types, values, NULL, SPI_OK_SELECT);
 	if (SPI_processed > 0)
@@ -39,13 +51,18 @@ capstan_meta_load_progress(int64 pipeline_id, char source_uuid[37], Witness *wit
 		char	   *text = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 		char	   *uuid = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2);
 		char	   *witness_gtid = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 3);
+		char	   *since = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 5);
 		MemoryContext spi = MemoryContextSwitchTo(caller);
-		CapstanError error;
 
-		applied = capstan_gtidset_parse(text, strlen(text), &error);
+		applied = parse_stored(pipeline_id, text);
+		if (since != NULL)
+		{
+			GtidSet    *later = parse_stored(pipeline_id, since);
+
+			capstan_gtidset_add_set(applied, later);
+			capstan_gtidset_free(later);
+		}
 		MemoryContextSwitchTo(spi);
-		if (applied == NULL)
-			elog(ERROR, "stored GTID set of pipeline " INT64_FORMAT " is broken: %s", pipeline_id, error.message);
 		strlcpy(source_uuid, uuid == NULL ? "" : uuid, 37);
 		if (witness_gtid != NULL)
 		{
@@ -72,28 +89,30 @@ capstan_meta_init_progress(int64 pipeline_id, const char *applied, const char *s
 }
 
 void
-capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *source_uuid, uint64 source_commit_us,
-						   const Witness *witness)
+capstan_meta_save_progress(int64 pipeline_id, const char *applied, const char *since, const char *source_uuid,
+						   uint64 source_commit_us, const Witness *witness)
 {
 	static SPIPlanPtr plan = NULL;
 	MetaIdentity identity;
-	Oid			types[6] = {INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, INT8OID};
-	Datum		values[6];
-	char		nulls[6] = {' ', ' ', ' ', ' ', ' ', ' '};
+	Oid			types[7] = {INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, INT8OID, TEXTOID};
+	Datum		values[7];
+	char		nulls[7] = {' ', ' ', ' ', ' ', ' ', ' ', ' '};
 
 	capstan_meta_enter(&identity);
 	if (plan == NULL)
 	{
-		plan = SPI_prepare("UPDATE capstan.pipeline_progress SET applied = $2::capstan.gtid_set, "
+		plan = SPI_prepare("UPDATE capstan.pipeline_progress SET "
+						   "applied = COALESCE($2::capstan.gtid_set, applied), applied_since = $7::capstan.gtid_set, "
 						   "source_uuid = $3::pg_catalog.uuid, "
 						   "source_commit_time = COALESCE($4, source_commit_time), "
 						   "witness_gtid = $5, witness_commit_us = $6, "
-						   "updated_at = pg_catalog.now() WHERE pipeline_id = $1", 6, types);
+						   "updated_at = pg_catalog.now() WHERE pipeline_id = $1", 7, types);
 		if (plan == NULL || SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not prepare the progress update: %s", SPI_result_code_string(SPI_result));
 	}
 	values[0] = Int64GetDatum(pipeline_id);
-	values[1] = CStringGetTextDatum(applied);
+	values[1] = meta_text_or_null(applied, &nulls[1]);
+	values[6] = meta_text_or_null(since, &nulls[6]);
 	values[2] = CStringGetTextDatum(source_uuid);
 	values[3] = TimestampTzGetDatum((int64) source_commit_us - UNIX_TO_POSTGRES_US);
 	if (source_commit_us == 0)

@@ -59,6 +59,7 @@ typedef struct PipelineRun
 
 	/* Position: what was applied in memory, committed or in the open group. */
 	GtidSet    *applied;
+	GtidSet    *applied_since;	/* of it what is not in the set that the catalog has as a whole; NULL: the catalog always has all */
 	StrBuf		applied_text;
 	bool		progress_dirty; /* applied is ahead of the catalog */
 	TimestampTz progress_saved_at;

@@ -33,6 +33,8 @@
 
 /* Without rows to commit, the position is saved this often. */
 #define PROGRESS_INTERVAL_MS 1000
+/* Bytes of a GTID set's text that are little enough to be written at each commit, and to stay in the row. */
+#define LARGE_POSITION 1000
 /* Table ids remembered: more than a server has tables open. */
 #define MOST_TABLE_IDS 50000
 
@@ -173,14 +175,33 @@ capstan_stream_begin(PipelineRun *run)
 }
 
 static void
+format_set(PipelineRun *run, const GtidSet *set)
+{
+	capstan_strbuf_reset(&run->applied_text);
+	capstan_gtidset_format(set, &run->applied_text);
+}
+
+/* A set of thousands of intervals is not written at each commit, but what was applied since it was. */
+static void
 save_progress(PipelineRun *run)
 {
 	MemoryContext caller = MemoryContextSwitchTo(run->stream_context);
 
-	capstan_strbuf_reset(&run->applied_text);
-	capstan_gtidset_format(run->applied, &run->applied_text);
+	bool		whole = run->applied_since == NULL;
+
+	if (!whole)
+	{
+		format_set(run, run->applied_since);
+		whole = run->applied_text.length > LARGE_POSITION;
+	}
+	if (whole)
+	{
+		format_set(run, run->applied);
+		capstan_gtidset_free(run->applied_since);
+		run->applied_since = run->applied_text.length > LARGE_POSITION ? capstan_gtidset_create() : NULL;
+	}
 	MemoryContextSwitchTo(caller);
-	capstan_meta_save_progress(run->pipeline->id, run->applied_text.data == NULL ? "" : run->applied_text.data,
+	capstan_meta_save_progress(run->pipeline->id, whole ? run->applied_text.data : NULL, whole ? NULL : run->applied_text.data,
 							   run->source_uuid, run->commit_us, &run->witness);
 }
 
@@ -357,6 +378,8 @@ end_transaction(PipelineRun *run)
 				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
 				 errmsg("a source transaction ended that never began")));
 	capstan_gtidset_add(run->applied, &run->gtid);
+	if (run->applied_since != NULL)
+		capstan_gtidset_add(run->applied_since, &run->gtid);
 	MemoryContextSwitchTo(caller);
 	run->in_transaction = false;
 	run->begun = false;
