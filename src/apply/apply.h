@@ -33,7 +33,6 @@ typedef struct ApplyTable
 {
 	MemoryContext context;		/* the one given to capstan_apply_table_create; map and ranges are children of it */
 	PipelineTable *info;		/* the catalog's row, as loaded; the caller's */
-	char		name[CAPSTAN_TABLE_TEXT_MAX];	/* of the source table, "schema.table", for messages; cut if it is longer */
 	Oid			pipeline_owner;
 	MapPolicies policies;
 

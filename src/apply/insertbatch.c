@@ -178,7 +178,7 @@ apply_direct_flush(ApplyTable *table)
 	if (capstan_apply_place != NULL)
 	{
 		memcpy(place, capstan_apply_place, sizeof(place));
-		memcpy(capstan_apply_place, table->name, sizeof(place));
+		snprintf(capstan_apply_place, sizeof(place), "%s.%s", table->info->source_schema, table->info->source_table);
 	}
 	caller = MemoryContextSwitchTo(writer->batch.context);
 	capstan_apply_enter_owner(table, &owner);

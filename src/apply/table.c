@@ -77,7 +77,6 @@ capstan_apply_table_create(PipelineTable *info, Oid pipeline_owner, MapPolicies 
 
 	table->context = parent;
 	table->info = info;
-	snprintf(table->name, sizeof(table->name), "%s.%s", info->source_schema, info->source_table);
 	table->pipeline_owner = pipeline_owner;
 	table->policies = policies;
 	table->copied = strcmp(info->state, "streaming") == 0;

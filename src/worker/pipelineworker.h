@@ -51,6 +51,8 @@ typedef struct PipelineRun
 	HTAB	   *tables_by_id;	/* the stream's table ids */
 	uint64		last_serial;	/* of the table map that was looked up last; 0: none */
 	ApplyTable *last_table;		/* what was found; never NULL if last_serial is not 0 */
+	const ApplyTable *named_table;	/* whose name is in table_name; NULL: none */
+	char		table_name[CAPSTAN_TABLE_TEXT_MAX];
 	List	   *dirty_tables;	/* of ApplyTable: those with counters to be saved, each once */
 	HTAB	   *schemas;		/* that hold captured tables */
 	SourceConn *describing;		/* see describe.c; NULL: none is open */

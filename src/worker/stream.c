@@ -400,6 +400,17 @@ capstan_stream_note_table(const char *schema_name, const char *table_name)
 	snprintf(MyPlace.table, sizeof(MyPlace.table), "%s.%s", schema_name, table_name);
 }
 
+/* The same, from event to event of one table without writing it anew. */
+static void
+note_table(PipelineRun *run, const ApplyTable *table)
+{
+	StaticAssertStmt(sizeof(MyPlace.table) == CAPSTAN_TABLE_TEXT_MAX, "apply/ writes there, too");
+	if (run->named_table != table)
+		snprintf(run->table_name, sizeof(run->table_name), "%s.%s", table->info->source_schema, table->info->source_table);
+	run->named_table = table;
+	memcpy(MyPlace.table, run->table_name, sizeof(MyPlace.table));
+}
+
 /* ---------------------------------------------------------------------
  * Statements
  * --------------------------------------------------------------------- */
@@ -595,8 +606,7 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 	table = table_of_map(run, source);
 	if (table == NULL)
 		return;
-	StaticAssertStmt(sizeof(MyPlace.table) == sizeof(table->name), "names of tables have one length");
-	memcpy(MyPlace.table, table->name, sizeof(MyPlace.table));
+	note_table(run, table);
 	was_dirty = table->dirty;
 	run->has_rows = true;
 	if (event->u.rows.kind == CHANGE_INSERT && !event->u.rows.full_image)
