@@ -1,7 +1,7 @@
 # The workers' memory does not grow with what they have to carry.
 #
 # Why: a pipeline runs for months beside a database that wants the machine's memory for itself.
-# How: the anonymous memory of each worker (RssAnon in /proc) is sampled 50 times a second while it carries a transaction of 200 MB, rows of 24 MB
+# How: the anonymous memory of each worker (RssAnon in /proc) is sampled 50 times a second while it carries a transaction of 100 MB, rows of 24 MB
 # by the stream and by the copy, a compressed transaction that inflates more than fifty times, changes of more tables than a worker keeps open, and a steady load
 # of every kind. CAPSTAN_LONG=1: larger ones, and five minutes of load.
 # Asserted: the peaks above what the worker has when it is idle; what it has again afterwards; the slope of the load, by least
@@ -64,7 +64,7 @@ sub watch
 sub idle { my ($who) = @_; my ($pid) = $pg->worker_pids($who); return memory($pid) / 1024 }
 
 my $stream = qr/capstan pipeline "m"/;
-my ($row_mb, $transaction_mb, $ntables) = $long ? (200, 2000, 3000) : (24, 200, 1100);
+my ($row_mb, $transaction_mb, $ntables) = $long ? (200, 2000, 3000) : (24, 100, 1100);
 my $row = $row_mb * 1024 * 1024;
 my $numbers = 'SET cte_max_recursion_depth = 10000000; INSERT INTO many WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <';
 
@@ -153,7 +153,7 @@ my $writer = $my->writer(sub {
 	  . ($n % 20 == 0 ? ' ROLLBACK' : $n % 50 == 1 ? " COMMIT; CREATE TABLE IF NOT EXISTS m.other_$n (a INT); DROP TABLE m.other_$n" : ' COMMIT');
 });
 my $steady = qr/capstan pipeline "s"/;
-my $seconds = $long ? 300 : 12;
+my $seconds = $long ? 300 : 8;
 sleep($long ? 20 : 4);
 my @samples;
 my $start = time();
