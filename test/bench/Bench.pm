@@ -86,7 +86,8 @@ sub database
 	$self->{pg}->safe_psql("CREATE DATABASE $name");
 	my $db = in_database($self->{pg}, $name);
 	$db->safe_psql('CREATE EXTENSION capstan');
-	$db->create_server('source', $self->{my});
+	# like with like: nobody else encrypts here
+	$db->create_server('source', $self->{my}, options => $ENV{TLS} ? {} : { ssl_mode => 'disabled' });
 	return $db;
 }
 
