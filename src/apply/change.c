@@ -205,6 +205,8 @@ apply_put_row(ApplyTable *table)
 {
 	if (insert_row(table))
 		return;
+	if (table->info->shared)
+		apply_raise_shared(table, NULL);
 	if (apply_is_exact(table))
 		table->counters.existing++;
 	(void) update_row(table, NULL);
@@ -216,8 +218,13 @@ put_updated(ApplyTable *table, const SourceChange *update)
 {
 	if (update_row(table, update))
 		return;
-	if (insert_row(table) && apply_is_exact(table))
-		table->counters.missing++;
+	if (insert_row(table))
+	{
+		if (apply_is_exact(table))
+			table->counters.missing++;
+	}
+	else if (table->info->shared)
+		apply_raise_shared(table, NULL);
 }
 
 static void
