@@ -54,18 +54,7 @@ EXTRA_CLEAN = build $(OBJS:.o=.d)
 PG_CONFIG ?= pg_config
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 
-# Either of the two client libraries: Oracle's libmysqlclient or MariaDB Connector/C.
-MYSQL_CONFIG ?= $(firstword $(shell command -v mysql_config mariadb_config 2>/dev/null))
-ifneq ($(MYSQL_CONFIG),)
-MYSQL_INCLUDE := $(shell $(MYSQL_CONFIG) --include)
-MYSQL_LIBS := $(shell $(MYSQL_CONFIG) --libs)
-else
-MYSQL_PC := $(firstword $(foreach m,mysqlclient libmariadb,$(shell pkg-config --exists $(m) 2>/dev/null && echo $(m))))
-ifneq ($(MYSQL_PC),)
-MYSQL_INCLUDE := $(shell pkg-config --cflags-only-I $(MYSQL_PC))
-MYSQL_LIBS := $(shell pkg-config --libs $(MYSQL_PC))
-endif
-endif
+include src/wire/client.mk
 
 # Headers that are not ours count as system headers, so that -Wextra speaks of our
 # code alone. -MMD writes a .d beside each object: a changed header rebuilds.

@@ -6,12 +6,12 @@
 
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
 #include "compat.h"
 #include "errcodes.h"
+#include "snapshot/clock.h"
 #include "snapshot/globallock.h"
 #include "snapshot/tablelock.h"
 
@@ -28,15 +28,6 @@
 #define MYSQL_SPECIFIC_ACCESS_DENIED 1227
 #define MYSQL_NO_SUCH_TABLE 1146
 #define MYSQL_BAD_DB 1049
-
-static int64
-now_us(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
 
 static SourceConn *
 open_lock_connection(const SourceOptions *options)
@@ -55,7 +46,7 @@ capstan_globallock_create(const SourceOptions *options)
 	lock->context = CurrentMemoryContext;
 	lock->options = options;
 	lock->conn = open_lock_connection(options);
-	lock->last_used_us = now_us();
+	lock->last_used_us = capstan_clock_us();
 	lock->helper = capstan_wire_connect(options, "helper");
 	lock->global_allowed = true;
 	return lock;
@@ -79,7 +70,7 @@ answer_within(SourceConn *conn, int64 deadline_us)
 {
 	for (;;)
 	{
-		long		left = (long) ((deadline_us - now_us() + 999) / 1000);
+		long		left = (long) ((deadline_us - capstan_clock_us() + 999) / 1000);
 		int			events;
 
 		if (left <= 0)
@@ -105,7 +96,7 @@ try_kind(GlobalLock *lock, GlobalLockKind kind, const char *sql, long bound_ms)
 
 	/* should the network break, the server itself gives up the wait that holds writers back; KILL QUERY comes before that */
 	capstan_wire_exec(lock->conn, psprintf("SET SESSION lock_wait_timeout = %ld", bound_ms / 1000 + 2));
-	start = now_us();
+	start = capstan_clock_us();
 	capstan_wire_send(lock->conn, sql);
 	if (!answer_within(lock->conn, start + bound_ms * 1000))
 	{
@@ -118,7 +109,7 @@ try_kind(GlobalLock *lock, GlobalLockKind kind, const char *sql, long bound_ms)
 	/* granted after all: the kill may hit the next statement, which must not be one that counts */
 	if (code == 0 && killed)
 		(void) capstan_wire_try_exec(lock->conn, "DO 0", NULL);
-	lock->last_used_us = now_us();
+	lock->last_used_us = capstan_clock_us();
 	waited = lock->last_used_us - start;
 	lock->tries++;
 	lock->wait_total_us += waited;
@@ -208,7 +199,7 @@ capstan_globallock_try(GlobalLock *lock, List *names, long bound_ms)
 	unsigned int code;
 
 	Assert(lock->held == GLOBAL_LOCK_NONE);
-	if (now_us() - lock->last_used_us > LOCK_RECONNECT_S * INT64CONST(1000000))
+	if (capstan_clock_us() - lock->last_used_us > LOCK_RECONNECT_S * INT64CONST(1000000))
 	{
 		MemoryContext caller = MemoryContextSwitchTo(lock->context);
 
@@ -238,8 +229,8 @@ capstan_globallock_release(GlobalLock *lock)
 	int64		held;
 
 	capstan_wire_exec(lock->conn, "UNLOCK TABLES");
-	held = now_us() - lock->granted_at_us;
-	lock->last_used_us = now_us();
+	held = capstan_clock_us() - lock->granted_at_us;
+	lock->last_used_us = capstan_clock_us();
 	lock->held = GLOBAL_LOCK_NONE;
 	return held;
 }

@@ -9,11 +9,11 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
 #include "compat.h"
+#include "snapshot/clock.h"
 #include "snapshot/lockbatch.h"
 
 /* How long the first of the locks is waited for; no writer waits meanwhile. */
@@ -68,15 +68,6 @@ struct LockBatch
 	int64		spread_us;
 };
 
-static int64
-now_us(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
-
 LockBatch *
 capstan_lockbatch_create(const SourceOptions *options, int most)
 {
@@ -95,7 +86,7 @@ make_ready(LockBatch *batch, BatchLock *lock)
 {
 	MemoryContext caller;
 
-	if (lock->conn != NULL && now_us() - lock->used_at_us < LOCK_RECONNECT_S * INT64CONST(1000000))
+	if (lock->conn != NULL && capstan_clock_us() - lock->used_at_us < LOCK_RECONNECT_S * INT64CONST(1000000))
 		return;
 	caller = MemoryContextSwitchTo(batch->context);
 	if (lock->conn != NULL)
@@ -104,7 +95,7 @@ make_ready(LockBatch *batch, BatchLock *lock)
 	lock->conn = capstan_wire_connect(batch->options, "lock");
 	/* should we vanish, the server itself gives up the wait */
 	capstan_wire_exec(lock->conn, psprintf("SET SESSION wait_timeout = %d, lock_wait_timeout = 1", LOCK_IDLE_TIMEOUT_S));
-	lock->used_at_us = now_us();
+	lock->used_at_us = capstan_clock_us();
 	MemoryContextSwitchTo(caller);
 }
 
@@ -159,7 +150,7 @@ take_answer(LockBatch *batch, BatchLock *lock)
 	char	   *message = NULL;
 	unsigned int code = capstan_wire_take(lock->conn, &message);
 
-	lock->used_at_us = now_us();
+	lock->used_at_us = capstan_clock_us();
 	lock->state = LOCK_FREE;
 	batch->nwaiting--;
 	/* the kill may hit the next statement, which must not be one that counts */
@@ -216,7 +207,7 @@ capstan_lockbatch_look(LockBatch *batch, const char *select, char **names, const
 	for (int i = 0; i < nnames; i++)
 	{
 		failed[i] = capstan_wire_receive_found(batch->locks[i].conn, &found[i], NULL) != 0;
-		batch->locks[i].used_at_us = now_us();
+		batch->locks[i].used_at_us = capstan_clock_us();
 	}
 }
 
@@ -237,30 +228,30 @@ capstan_lockbatch_acquire(LockBatch *batch, char **names, int nnames, LockAnswer
 	batch->held_worst_us = 0;
 
 	/* the deadline moves once: when the first of them is granted */
-	deadline = now_us() + PATIENCE_US;
+	deadline = capstan_clock_us() + PATIENCE_US;
 	for (batch->nasked = 0; batch->nasked < nnames; batch->nasked++)
 	{
 		bool		none = batch->ngranted == 0;
 
-		if (batch->nasked >= LEAST_ASKED && now_us() >= deadline)
+		if (batch->nasked >= LEAST_ASKED && capstan_clock_us() >= deadline)
 			break;
 		ask(batch, &batch->locks[batch->nasked], LOCK_WAITS, statements[batch->nasked]);
 		take_answers(batch, 0);
 		if (none && batch->ngranted > 0)
-			deadline = Min(deadline, now_us() + batch->spread_us);
+			deadline = Min(deadline, capstan_clock_us() + batch->spread_us);
 	}
 	do
 	{
 		bool		none = batch->ngranted == 0;
 
 		/* what is there when the time is over counts, however late we look */
-		left = deadline - now_us();
+		left = deadline - capstan_clock_us();
 		if (batch->nwaiting > 0)
 			take_answers(batch, (Max(left, 0) + 500) / 1000);
 		if (none && batch->ngranted > 0)
-			deadline = Min(deadline, now_us() + batch->spread_us);
+			deadline = Min(deadline, capstan_clock_us() + batch->spread_us);
 	} while (batch->nwaiting > 0 && left > 0);
-	batch->given_up_at_us = now_us();
+	batch->given_up_at_us = capstan_clock_us();
 
 	for (int i = 0; i < nnames; i++)
 	{
@@ -294,6 +285,6 @@ capstan_lockbatch_release(LockBatch *batch, SourceConn *helper)
 	batch->sockets = NULL;
 	batch->nasked = 0;
 	if (batch->ngranted > 0)
-		batch->rest_us += (now_us() - batch->given_up_at_us - batch->rest_us) / 4;
+		batch->rest_us += (capstan_clock_us() - batch->given_up_at_us - batch->rest_us) / 4;
 	return batch->held_worst_us;
 }

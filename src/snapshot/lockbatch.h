@@ -20,7 +20,6 @@
 
 typedef struct LockBatch LockBatch;
 
-
 typedef enum LockAnswer
 {
 	LOCK_NOT_ASKED = 0,			/* there was no time left for it */

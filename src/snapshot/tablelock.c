@@ -6,12 +6,12 @@
 
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
 #include "compat.h"
 #include "errcodes.h"
+#include "snapshot/clock.h"
 #include "snapshot/tablelock.h"
 
 /* READ holds nobody back while it waits: the bound is for our own patience. */
@@ -39,23 +39,14 @@
 #define MYSQL_READ_ONLY 1290
 #define MYSQL_READ_ONLY_MODE 1836
 
-static int64
-now_us(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
-
 static void
 pause_ms(long ms)
 {
-	int64		until = now_us() + ms * 1000;
+	int64		until = capstan_clock_us() + ms * 1000;
 
 	for (;;)
 	{
-		long		left = (long) ((until - now_us()) / 1000);
+		long		left = (long) ((until - capstan_clock_us()) / 1000);
 
 		if (left <= 0)
 			return;
@@ -81,7 +72,7 @@ capstan_tablelock_create(const SourceOptions *options)
 
 	lock->options = options;
 	lock->conn = open_lock_connection(options);
-	lock->last_used_us = now_us();
+	lock->last_used_us = capstan_clock_us();
 	lock->helper = capstan_wire_connect(options, "helper");
 	lock->flush_allowed = true;
 	lock->write_allowed = true;
@@ -108,7 +99,7 @@ answer_within(TableLock *lock, int64 deadline_us)
 {
 	for (;;)
 	{
-		long		left = (long) ((deadline_us - now_us() + 999) / 1000);
+		long		left = (long) ((deadline_us - capstan_clock_us() + 999) / 1000);
 		int			events;
 
 		if (left <= 0)
@@ -133,7 +124,7 @@ try_lock(TableLock *lock, TableLockKind kind, const char *name, long bound_ms)
 
 	/* should the network break, the server itself gives up the wait that holds writers back; KILL QUERY comes before that */
 	capstan_wire_exec(lock->conn, psprintf("SET SESSION lock_wait_timeout = %ld", bound_ms / 1000 + 2));
-	start = now_us();
+	start = capstan_clock_us();
 	capstan_wire_send(lock->conn, lock_statement(kind, name));
 	if (!answer_within(lock, start + bound_ms * 1000))
 	{
@@ -146,7 +137,7 @@ try_lock(TableLock *lock, TableLockKind kind, const char *name, long bound_ms)
 	/* granted after all: the kill may hit the next statement, which must not be one that counts */
 	if (code == 0 && killed)
 		(void) capstan_wire_try_exec(lock->conn, "DO 0", NULL);
-	lock->last_used_us = now_us();
+	lock->last_used_us = capstan_clock_us();
 	waited = lock->last_used_us - start;
 	lock->tries++;
 	lock->wait_total_us += waited;
@@ -154,7 +145,7 @@ try_lock(TableLock *lock, TableLockKind kind, const char *name, long bound_ms)
 	if (code == 0)
 	{
 		lock->held = kind;
-		lock->granted_at_us = now_us();
+		lock->granted_at_us = capstan_clock_us();
 	}
 	else if (kind == TABLE_LOCK_FLUSH)
 		capstan_wire_exec(lock->conn, "UNLOCK TABLES");
@@ -221,7 +212,7 @@ pause_after(long tried_ms)
 bool
 capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, int budget_ms)
 {
-	int64		deadline = now_us() + (int64) budget_ms * 1000;
+	int64		deadline = capstan_clock_us() + (int64) budget_ms * 1000;
 	long		strong_bound = Min(STRONG_FIRST_BOUND_MS, max_wait_ms);
 
 	Assert(lock->held == TABLE_LOCK_NONE);
@@ -229,7 +220,7 @@ capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, in
 	lock->wait_worst_us = 0;
 	lock->wait_total_us = 0;
 
-	if (now_us() - lock->last_used_us > LOCK_RECONNECT_S * INT64CONST(1000000))
+	if (capstan_clock_us() - lock->last_used_us > LOCK_RECONNECT_S * INT64CONST(1000000))
 	{
 		capstan_wire_close(lock->conn);
 		lock->conn = open_lock_connection(lock->options);
@@ -239,17 +230,17 @@ capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, in
 		TableLockKind kind = lock->tries < READ_TRIES ? TABLE_LOCK_READ : strongest(lock);
 		bool		only_read = kind == TABLE_LOCK_READ && lock->tries >= READ_TRIES;
 		long		bound = only_read ? Min(READ_ONLY_BOUND_MS, budget_ms) : kind == TABLE_LOCK_READ ? READ_BOUND_MS : strong_bound;
-		int64		start = now_us();
+		int64		start = capstan_clock_us();
 		unsigned int code = try_lock(lock, kind, name, bound);
 
 		if (code == 0)
 			return true;
 		check_refusal(lock, kind, name, code);
-		if (now_us() >= deadline)
+		if (capstan_clock_us() >= deadline)
 			return false;
 		if (kind == strongest(lock) && kind != TABLE_LOCK_READ)
 			strong_bound = Min(strong_bound * 2, max_wait_ms);
-		pause_ms(Max(PAUSE_LEAST_MS, kind == TABLE_LOCK_READ ? 0 : pause_after((long) ((now_us() - start) / 1000))));
+		pause_ms(Max(PAUSE_LEAST_MS, kind == TABLE_LOCK_READ ? 0 : pause_after((long) ((capstan_clock_us() - start) / 1000))));
 	}
 }
 
@@ -259,7 +250,7 @@ capstan_tablelock_release(TableLock *lock)
 	int64		held;
 
 	capstan_wire_exec(lock->conn, "UNLOCK TABLES");
-	held = now_us() - lock->granted_at_us;
+	held = capstan_clock_us() - lock->granted_at_us;
 	lock->held = TABLE_LOCK_NONE;
 	return held;
 }

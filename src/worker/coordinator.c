@@ -19,12 +19,12 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/ipc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "errcodes.h"
+#include "snapshot/clock.h"
 #include "snapshot/readview.h"
 #include "worker/connections.h"
 #include "worker/copyworker.h"
@@ -131,15 +131,6 @@ capstan_coordinator_wait_for_others(CopyRun *run, CopyWorkerStep step, int timeo
 /* ---------------------------------------------------------------------
  * The exact pair
  * --------------------------------------------------------------------- */
-
-static int64
-now_us(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
 
 /* kind: which lock was had; TABLE_LOCK_NONE and hold_us 0: none. */
 static void
@@ -254,10 +245,10 @@ learn_batch(CopyRun *run, int ngranted)
 static bool
 take_locks(CopyRun *run, const RoundPlan *plan)
 {
-	int64		start = now_us();
+	int64		start = capstan_clock_us();
 	int			ngranted = capstan_lockbatch_acquire(run->batch, plan->names, plan->ntables, run->answers);
 
-	run->batch_wait_us = now_us() - start;
+	run->batch_wait_us = capstan_clock_us() - start;
 	if (ngranted == 0)
 		(void) capstan_lockbatch_release(run->batch, run->lock->helper);
 	for (int i = 0; i < plan->ntables; i++)

@@ -193,7 +193,6 @@ tables_to_touch(CopyRun *run)
 	return names;
 }
 
-
 void
 capstan_copy_prepare(CopyRun *run)
 {
