@@ -117,6 +117,9 @@ extern char *capstan_apply_place;
 /* Plain tables are written without statements (direct.c): capstan.direct_apply, set by worker/. */
 extern bool capstan_direct_apply;
 
+/* The open transaction is flushed at COMMIT if the target is a foreign table.  For what is written without capstan_apply_table_open. */
+extern void capstan_apply_force_sync(Oid target);
+
 /* Takes all rows out of the targets of these ApplyTables.  In a transaction; raises as capstan_apply_table_open does. */
 extern void capstan_apply_empty(List *tables);
 

@@ -12,7 +12,8 @@
  *	 delete		DELETE by key; a missing row is no error
  *
  * A foreign table has no ON CONFLICT (key): the row is looked for first.  So what its server has committed and this one has not, and
- * what therefore comes again, comes to the same, also where the remote table has no unique index.
+ * what therefore comes again, comes to the same, also where the remote table has no unique index.  That it is no more than the last
+ * group: what was written there is followed by a commit here that outlives a crash, before more is written there.
  *
  * A target that is shared with other pipelines (shards): the row of a key belongs to who has inserted it.  An insert that finds its key
  * is an ERROR, so a pipeline that goes on has inserted all that it updates and deletes, and never meets a row of another one.

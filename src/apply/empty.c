@@ -103,6 +103,7 @@ capstan_apply_empty(List *tables)
 		ApplyTable *table = lfirst(cell);
 
 		LockRelationOid(table->info->target, RowExclusiveLock);
+		capstan_apply_force_sync(table->info->target);
 		apply_check_owner(table);
 	}
 	while (tables != NIL)

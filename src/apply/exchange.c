@@ -270,6 +270,7 @@ capstan_apply_exchange(ApplyTable *table)
 		elog(ERROR, "table " INT64_FORMAT " has no shadow any more", table->info->id);
 	LockRelationOid(shadow->shadow, RowExclusiveLock);
 	LockRelationOid(shadow->target, RowExclusiveLock);
+	capstan_apply_force_sync(shadow->target);
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(shadow->shadow)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -272,6 +273,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 
 	/* the lock first, in every transaction: it brings the invalidations of what changed before it, and nothing changes after */
 	LockRelationOid(table->info->target, RowExclusiveLock);
+	capstan_apply_force_sync(table->info->target);
 	if (table->valid)
 		return;
 
@@ -456,4 +458,16 @@ capstan_apply_flush_counters(ApplyTable *table, const char *pipeline)
 					   "nul_bytes");
 	memset(&table->counters, 0, sizeof(table->counters));
 	table->dirty = false;
+}
+
+/*
+ * Another server may commit rows of a foreign table before this one does.  That they may be there must outlive a crash here, whatever
+ * capstan.synchronous_commit is: how much comes again after it, and what has to be taken out when a copy starts over, follows from
+ * what is known here.
+ */
+void
+capstan_apply_force_sync(Oid target)
+{
+	if (get_rel_relkind(target) == RELKIND_FOREIGN_TABLE)
+		ForceSyncCommit();
 }

@@ -432,6 +432,8 @@ copy_whole(CopyRun *run, PipelineTable **tables, SourceTable **sources, int n)
 	for (int i = 0; i < n; i++)
 		ranges = lappend(ranges, make_range(run, tables[i], 1));
 	capstan_copy_begin_catalog(run);
+	for (int i = 0; i < n; i++)
+		capstan_apply_force_sync(tables[i]->target);
 	capstan_meta_plan_ranges(ranges, run->round);
 	capstan_copy_commit_catalog(run);
 	for (int i = 0; i < n; i++)
@@ -462,6 +464,7 @@ take_range(CopyRun *run, const PipelineTable *table, const SourceTable *source)
 		range->low = last == NULL ? NULL : last->high;
 		range->high = capstan_roundplan_boundary(run->conn, source, range->low, rows);
 		range->nkey = source->nkey;
+		capstan_apply_force_sync(table->target);
 		capstan_meta_plan_ranges(list_make1(range), run->round);
 	}
 	capstan_copy_commit_catalog(run);

@@ -24,7 +24,8 @@ my @fast = (options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0'
 my $my = CapstanTest::MySQL->start(@fast);
 my $other = CapstanTest::MySQL->start(@fast, name => 'other');
 my $remote = CapstanTest::Postgres->start(name => 'remote');
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'100ms'", 'capstan.max_range_rows' => 1500, 'capstan.heartbeat' => "'50ms'" });
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'100ms'", 'capstan.max_range_rows' => 1500, 'capstan.heartbeat' => "'50ms'",
+	wal_writer_delay => "'10s'" }); # what is not flushed at COMMIT is lost in a crash
 
 my $seq = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)';
 $my->sql(<<"SQL");
