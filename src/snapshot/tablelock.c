@@ -70,6 +70,7 @@ capstan_tablelock_create(const SourceOptions *options)
 {
 	TableLock  *lock = palloc0(sizeof(TableLock));
 
+	lock->context = CurrentMemoryContext;
 	lock->options = options;
 	lock->conn = open_lock_connection(options);
 	lock->last_used_us = capstan_clock_us();
@@ -222,8 +223,13 @@ capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, in
 
 	if (capstan_clock_us() - lock->last_used_us > LOCK_RECONNECT_S * INT64CONST(1000000))
 	{
+		/* it must outlive the round, in whose context we are called */
+		MemoryContext caller = MemoryContextSwitchTo(lock->context);
+
 		capstan_wire_close(lock->conn);
+		lock->conn = NULL;
 		lock->conn = open_lock_connection(lock->options);
+		MemoryContextSwitchTo(caller);
 	}
 	for (;;)
 	{

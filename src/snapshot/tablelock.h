@@ -39,6 +39,7 @@ typedef struct TableLock
 {
 	SourceConn *conn;			/* A: holds the lock; no transaction is ever opened on it */
 	SourceConn *helper;			/* kills A's waiting statement; free for other use between calls */
+	MemoryContext context;		/* that both connections live in */
 	const SourceOptions *options;
 	bool		flush_allowed;	/* until the source says no */
 	bool		write_allowed;
@@ -49,10 +50,10 @@ typedef struct TableLock
 	int			tries;
 	int64		wait_worst_us;
 	int64		wait_total_us;
-	char	   *refusal;		/* text of the last failed try, or NULL */
+	char	   *refusal;		/* text of the last failed try, in its caller's context, or NULL */
 } TableLock;
 
-/* Opens both connections, in the current memory context. */
+/* Opens both connections, in the current memory context, which must outlive all calls. */
 extern TableLock *capstan_tablelock_create(const SourceOptions *options);
 
 /*
