@@ -31,6 +31,9 @@ CREATE TABLE items (id INT PRIMARY KEY, order_id INT);
 CREATE DATABASE odd;
 USE odd;
 CREATE TABLE isam (id INT PRIMARY KEY) ENGINE = MyISAM;
+CREATE TABLE archived (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE = ARCHIVE;
+CREATE TABLE fleeting (id INT PRIMARY KEY) ENGINE = MEMORY;
+CREATE TABLE hole (id INT PRIMARY KEY) ENGINE = BLACKHOLE;
 CREATE TABLE keyless (a INT, b INT);
 CREATE TABLE place (id INT PRIMARY KEY, plain INT, p GEOMETRY);
 CREATE TABLE seen (id INT PRIMARY KEY);
@@ -200,7 +203,11 @@ refused_create('a pattern that matches nothing beside one that does', 'shop.*,sh
 refused_create('a table that is missing', 'shop.order', 'CA017', 'pattern shop.order', hint => qr/spelling.*GRANT SELECT/s);
 refused_create('system tables', 'mysql.user', 'CA017', 'pattern mysql.user');
 refused_create('a view', 'odd.looks', 'CA017', 'table odd.looks', message => qr/a view/);
-refused_create('a table that is not in InnoDB', 'odd.isam', 'CA017', 'engine odd.isam', message => qr/MyISAM/i, hint => qr/ALTER TABLE .*ENGINE/);
+refused_create("a table in $_->[1]", "odd.$_->[0]", 'CA017', "engine odd.$_->[0]", message => qr/$_->[1]/i, hint => qr/ALTER TABLE .*ENGINE/)
+  for [ 'isam', 'MyISAM' ], [ 'archived', 'ARCHIVE' ], [ 'fleeting', 'MEMORY' ], [ 'hole', 'BLACKHOLE' ];
+# Without a copy those can be followed whose changes are all in the binary log.
+is($pg->value(q{SELECT string_agg(status || ' ' || "check", ', ' ORDER BY "check") FROM capstan.preflight('source', '{odd.isam,odd.archived,odd.fleeting,odd.hole}', snapshot => 'never') WHERE "check" LIKE 'engine%'}),
+	'warning engine odd.archived, error engine odd.fleeting, error engine odd.hole, warning engine odd.isam', 'engines without a copy');
 passes('a table without a key goes', 'odd.keyless');
 passes('a column of every type there is goes', 'odd.place');
 refused_create('two names that are one in 63 bytes', 'odd.xxx*', 'CA018', 'target_name odd.xxx', message => qr/63 bytes/);
