@@ -132,6 +132,8 @@ describe_tables(CopyRun *run, List *tables, bool many)
 
 	if (list_length(tables) == 1 && run->described_table == ((PipelineTable *) linitial(tables))->id)
 		return list_make1(run->described);
+	if (many)
+		capstan_window_cover(run, tables);
 	foreach(cell, tables)
 	{
 		PipelineTable *info = lfirst(cell);

@@ -163,8 +163,13 @@ extern int	capstan_window_next(CopyRun *run, PipelineTable **tables, int most);
  * give the lock in time; false when that was so too often: it is better locked alone.
  */
 extern bool capstan_window_again(CopyRun *run, int64 table_id, bool failed);
-/* What the source said of a table of a round of many (NULL: it is gone); false: it is in no window. */
-extern bool capstan_window_find(CopyRun *run, int64 table_id, SourceTableInfo **source);
+/*
+ * Before any of the tables (List of PipelineTable) of a round of many is looked for: begins another window if this one does not have all of them.  What
+ * was found in the one before is gone.
+ */
+extern void capstan_window_cover(CopyRun *run, List *tables);
+/* What the source said of a table (NULL: it is gone), until the next window; false: it is not in this one. */
+extern bool capstan_window_find(const CopyRun *run, int64 table_id, SourceTableInfo **source);
 
 /* roundplan.c: plans the next round and stores it, run->round; false when nothing is left to copy */
 extern bool capstan_roundplan_next(CopyRun *run, RoundPlan *plan);

@@ -150,6 +150,11 @@ capstan_copy_range(CopyRun *run, RangeJob *job)
 	RangeCopy	copy = {0};
 	bool		complete = true;
 
+	/* rows of another table would fit as well as those of this one */
+	if (strcmp(job->source->schema_name, job->table->info->source_schema) != 0 ||
+		strcmp(job->source->table_name, job->table->info->source_table) != 0)
+		elog(ERROR, "the description of another table was taken for that of %s.%s", job->table->info->source_schema,
+			 job->table->info->source_table);
 	snprintf(MyPlace.table, sizeof(MyPlace.table), "%s.%s", job->source->schema_name, job->source->table_name);
 	copy.run = run;
 	copy.job = job;
