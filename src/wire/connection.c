@@ -47,6 +47,9 @@
 /* All open connections of this process, for the library's callbacks. */
 static dlist_head connections = DLIST_STATIC_INIT(connections);
 
+/* The one that is being made: the library does not know its socket yet. */
+static SourceConn *connecting = NULL;
+
 static void stop_timer(void);
 
 static void
@@ -54,6 +57,9 @@ close_connection(void *arg)
 {
 	SourceConn *conn = arg;
 
+	/* an error may have left it there */
+	if (connecting == conn)
+		connecting = NULL;
 	capstan_wire_end_blocking();
 	if (conn->mysql != NULL)
 	{
@@ -165,7 +171,10 @@ wait_socket(int fd, int socket_event, int timeout_ms)
 		{
 			if (ProcDiePending || QueryCancelPending)
 				return -1;
+			/* nor for a cancellation that comes just now */
+			HOLD_CANCEL_INTERRUPTS();
 			CHECK_FOR_INTERRUPTS();
+			RESUME_CANCEL_INTERRUPTS();
 		}
 		if (timeout_ms >= 0)
 			events |= WL_TIMEOUT;
@@ -213,9 +222,6 @@ find_connection(my_socket handle)
 	}
 	return NULL;
 }
-
-/* While a connection is being made the library does not know its socket yet. */
-static SourceConn *connecting = NULL;
 
 /* MARIADB_OPT_IO_WAIT.  The library's own timeout is milliseconds in some places and seconds in others: ours counts. */
 static int
