@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "common/int.h"
 #include "miscadmin.h"
@@ -45,7 +46,7 @@ typedef struct Waiter
 	TimestampTz deadline;		/* DT_NOEND: none */
 	Interval   *timeout;		/* for the message */
 	const GtidSet *goal;		/* NULL: the snapshot */
-	bool		passable;		/* CREATE INDEX CONCURRENTLY need not wait for us */
+	bool		passable;		/* nobody need heed the snapshot that our statement holds */
 } Waiter;
 
 static TimestampTz
@@ -67,6 +68,54 @@ deadline_after(Interval *timeout)
 	return deadline;
 }
 
+/*
+ * Is the call all that its statement does: SELECT capstan.wait_for_snapshot('...')?  Then nothing will be read with the snapshot of that
+ * statement any more.
+ */
+static bool
+is_whole_statement(FunctionCallInfo fcinfo)
+{
+	PlannedStmt *statement;
+	Result	   *plan;
+	FuncExpr   *call;
+	ListCell   *cell;
+
+	if (ActivePortal == NULL || list_length(ActivePortal->stmts) != 1)
+		return false;
+	statement = linitial_node(PlannedStmt, ActivePortal->stmts);
+	if (statement->commandType != CMD_SELECT || statement->subplans != NIL || !IsA(statement->planTree, Result))
+		return false;
+	plan = (Result *) statement->planTree;
+	if (plan->plan.lefttree != NULL || plan->plan.initPlan != NIL || plan->resconstantqual != NULL ||
+		list_length(plan->plan.targetlist) != 1)
+		return false;
+	call = (FuncExpr *) linitial_node(TargetEntry, plan->plan.targetlist)->expr;
+	if (!IsA(call, FuncExpr) || call->funcid != fcinfo->flinfo->fn_oid)
+		return false;
+	/* an argument could be a function that calls us */
+	foreach(cell, call->args)
+		if (!IsA(lfirst(cell), Const) && !IsA(lfirst(cell), Param))
+			return false;
+	return true;
+}
+
+/*
+ * The snapshot of the statement that called us keeps all rows that were updated or deleted since, for as long as we wait.  Where rows are updated
+ * again and again that slows the very stream that we wait for: each update meets all versions before it.  And
+ * CREATE INDEX CONCURRENTLY, which we may be waiting for, waits in turn for every snapshot that is older than the index.  It waits so that nobody uses the index with a snapshot whose rows it may lack: deleted ones.  PROC_IN_SAFE_IC
+ * says that this process will not.  We may pretend to have no snapshot only where that is certain: none of the transaction outlives its statements (READ
+ * COMMITTED), there is no other than this statement's (a cursor's, say), and this one reads nothing more.
+ *
+ * Until 14.3 VACUUM, too, passed over the snapshots of such processes, and removed rows that they see.
+ */
+static bool
+may_let_others_pass(FunctionCallInfo fcinfo)
+{
+	const char *version = GetConfigOption("server_version_num", false, false);
+
+	return !IsolationUsesXactSnapshot() && ThereAreNoPriorRegisteredSnapshots() && is_whole_statement(fcinfo) && atoi(version) >= 140004;
+}
+
 static void
 init_waiter(Waiter *waiter, FunctionCallInfo fcinfo, int timeout_argument, const char *function)
 {
@@ -74,6 +123,7 @@ init_waiter(Waiter *waiter, FunctionCallInfo fcinfo, int timeout_argument, const
 	waiter->function = function;
 	waiter->pipeline = sqlapi_get_pipeline(sqlapi_text_argument(fcinfo, 0, "pipeline"));
 	waiter->deadline = DT_NOEND;
+	waiter->passable = may_let_others_pass(fcinfo);
 	if (!PG_ARGISNULL(timeout_argument))
 	{
 		waiter->timeout = PG_GETARG_INTERVAL_P(timeout_argument);
@@ -178,53 +228,6 @@ raise_timeout(const Waiter *waiter, const PipelineLook *look)
 			 errhint("capstan.pipeline_status shows state and lag.")));
 }
 
-/*
- * Is the call all that its statement does: SELECT capstan.wait_for_snapshot('...')?  Then nothing will be read with the snapshot of that
- * statement any more.
- */
-static bool
-is_whole_statement(FunctionCallInfo fcinfo)
-{
-	PlannedStmt *statement;
-	Result	   *plan;
-	FuncExpr   *call;
-	ListCell   *cell;
-
-	if (ActivePortal == NULL || list_length(ActivePortal->stmts) != 1)
-		return false;
-	statement = linitial_node(PlannedStmt, ActivePortal->stmts);
-	if (statement->commandType != CMD_SELECT || statement->subplans != NIL || !IsA(statement->planTree, Result))
-		return false;
-	plan = (Result *) statement->planTree;
-	if (plan->plan.lefttree != NULL || plan->plan.initPlan != NIL || plan->resconstantqual != NULL ||
-		list_length(plan->plan.targetlist) != 1)
-		return false;
-	call = (FuncExpr *) linitial_node(TargetEntry, plan->plan.targetlist)->expr;
-	if (!IsA(call, FuncExpr) || call->funcid != fcinfo->flinfo->fn_oid)
-		return false;
-	/* an argument could be a function that calls us */
-	foreach(cell, call->args)
-		if (!IsA(lfirst(cell), Const) && !IsA(lfirst(cell), Param))
-			return false;
-	return true;
-}
-
-/*
- * CREATE INDEX CONCURRENTLY, which we may be waiting for, waits in turn for every snapshot that is older than the index, and the
- * statement that called us holds one.  It waits so that nobody uses the index with a snapshot whose rows it may lack: deleted ones.  PROC_IN_SAFE_IC
- * says that this process will not.  We may say so only where that is certain: no snapshot of the transaction outlives its statements (READ
- * COMMITTED), there is no other than this statement's (a cursor's, say), and this one reads nothing more.
- *
- * Until 14.3 VACUUM, too, passed over the snapshots of such processes, and removed rows that they see.
- */
-static bool
-may_let_indexes_pass(FunctionCallInfo fcinfo)
-{
-	const char *version = GetConfigOption("server_version_num", false, false);
-
-	return !IsolationUsesXactSnapshot() && ThereAreNoPriorRegisteredSnapshots() && is_whole_statement(fcinfo) && atoi(version) >= 140004;
-}
-
 /* Caller has found that it may. */
 static void
 let_indexes_pass(bool pass)
@@ -236,6 +239,19 @@ let_indexes_pass(bool pass)
 		MyProc->statusFlags &= ~PROC_IN_SAFE_IC;
 	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
 	LWLockRelease(ProcArrayLock);
+}
+
+/* The same.  Rows that nobody else sees need not be kept for us; as SnapshotResetXmin() does it. */
+static void
+let_rows_go(void)
+{
+	TransactionId newest;
+
+	/* registered, and perhaps older */
+	InvalidateCatalogSnapshot();
+	newest = GetLatestSnapshot()->xmin;
+	if (TransactionIdPrecedes(MyProc->xmin, newest))
+		MyProc->xmin = newest;
 }
 
 /* An ERROR where waiting for an index would last for ever: it would wait for us. */
@@ -272,6 +288,8 @@ wait_in_turns(Waiter *waiter)
 		raise_if_in_the_way(waiter, &look);
 		if (waiter->deadline != DT_NOEND && GetCurrentTimestamp() >= waiter->deadline)
 			raise_timeout(waiter, &look);
+		if (waiter->passable)
+			let_rows_go();
 
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 waiter->deadline == DT_NOEND ? nap_ms :
@@ -307,7 +325,6 @@ capstan_wait_for_snapshot(PG_FUNCTION_ARGS)
 	Waiter		waiter;
 
 	init_waiter(&waiter, fcinfo, 1, "wait_for_snapshot");
-	waiter.passable = may_let_indexes_pass(fcinfo);
 	wait_until_reached(&waiter);
 	PG_RETURN_VOID();
 }

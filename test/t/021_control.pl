@@ -98,8 +98,18 @@ my $waiter = $pg->background("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT coun
 $pg->poll_query_until(q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%wait_for_gtid(%' AND state = 'active' AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()}, 1);
 sleep(1);
 ok($waiter->running, 'a wait under REPEATABLE READ waits');
+# The rows that somebody updates meanwhile are kept only for who may still look at them.
+my $passing = $pg->background("SELECT capstan.wait_for_gtid('p', '$uuid:$future', timeout => '170 s')");
+my $horizon = q{SELECT backend_xmin FROM pg_stat_activity WHERE query LIKE '%wait_for_gtid(%timeout => ''%s s%' AND state = 'active' AND pid <> pg_backend_pid()};
+my ($kept, $gone) = map { $horizon =~ s/%s/$_/r } 180, 170;
+$pg->poll_query_until("SELECT ($gone) IS NOT NULL");
+my ($kept_from, $gone_from) = ($pg->value($kept), $pg->value($gone));
+$pg->safe_psql('SELECT txid_current()') for 1 .. 3;
+ok($pg->poll_query_until("SELECT ($gone)::text::bigint >= $gone_from + 3"), 'a wait that is a statement of its own holds no old rows');
+is($pg->value($kept), $kept_from, '... one whose transaction may read again does');
 insert();
 is($waiter->wait, 0, '... and ends though its transaction sees nothing of it') or diag($waiter->errors);
+is($passing->wait, 0, '... so does the other') or diag($passing->errors);
 
 # Lag: small while there is nothing to do, growing while it does not run.
 sleep(3);
