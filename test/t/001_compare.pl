@@ -5,7 +5,9 @@
 # How: a table with every everyday type and its extremes is written to MySQL, and the
 # same values to Postgres as independent literals, without capstan. Then one value after
 # the other is changed on the target.
-# Asserted: equal at first, different after each change, and the difference names it.
+# A writer that is behind with what it was given is stopped.
+# Asserted: equal at first, different after each change, and the difference names it. A writer that was stopped has
+# stopped on the server, too.
 # Not asserted: anything about capstan.
 
 use strict;
@@ -14,6 +16,7 @@ use utf8;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use Test::More;
+use Time::HiRes qw(sleep);
 use CapstanTest;
 
 my $my = CapstanTest::MySQL->start;
@@ -148,5 +151,15 @@ ok(!compare('c.texts')->[0]{equal}, 'a number in a long string is found');
 ok(!eval { compare('c.missing'); 1 }, 'a missing source table is an error');
 $my->sql('CREATE TABLE c.more (id INT PRIMARY KEY)');
 ok(!eval { compare('c.more'); 1 }, 'a missing target table is an error');
+
+# Nor does a comparison prove anything while somebody still writes.
+$my->sql('CREATE TABLE c.written (n INT PRIMARY KEY)');
+my $writer = $my->writer(sub { my ($n) = @_; sleep(0.02); "DO SLEEP(0.2); INSERT INTO c.written VALUES ($n)" });
+sub written { return $my->value('SELECT COUNT(*) FROM c.written') }
+ok((poll_until { written() > 3 }), 'a writer writes');
+$writer->stop;
+my $at_stop = written();
+sleep(1);
+is(written(), $at_stop, 'and nothing any more when it was stopped');
 
 done_testing();

@@ -8,6 +8,7 @@ use utf8;
 
 use Carp qw(croak);
 use File::Temp ();
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -133,7 +134,7 @@ sub background
 # writer($code): a client that executes what $code->($n) returns (SQL text, one or more
 # statements), n = 0, 1, 2 ..., until it returns undef or ->stop. A statement that fails
 # does not end it. When the server goes away it connects again, and goes on with the
-# next n, so that the caller must not assume that a step was executed.
+# next n, so that the caller must not assume that a step was executed. After ->stop nothing is executed any more.
 sub writer
 {
 	my ($self, $code) = @_;
@@ -141,18 +142,23 @@ sub writer
 	my $seed = int(rand(1e9));
 	my $pid = CapstanTest::spawn_code(
 		sub {
-			my ($client, $n) = (undef, 0);
+			my ($client, $client_pid, $n) = (undef, 0, 0);
 
 			local $SIG{PIPE} = 'IGNORE';
+			# What the client has read, or could read from the pipe, would be executed all the same.
+			local $SIG{TERM} = sub { kill('KILL', $client_pid) if $client_pid; POSIX::_exit(0) };
 			open(STDOUT, '>', "$dir/out") or die $!;
 			open(STDERR, '>', "$dir/err") or die $!;
+			open(my $clients, '>', "$dir/clients") or die $!;
+			$clients->autoflush(1);
 			srand($seed);
 			while (1)
 			{
 				unless ($client)
 				{
-					open($client, '|-', @{ $self->{words} }, '--force', '--batch', '--unbuffered')
+					$client_pid = open($client, '|-', @{ $self->{words} }, '--force', '--batch', '--unbuffered')
 					  or die $!;
+					print $clients "$client_pid\n";
 					binmode($client, ':utf8');
 					$client->autoflush(1);
 				}
@@ -168,7 +174,7 @@ sub writer
 			}
 			close $client if $client;
 		});
-	return CapstanTest::Background->new(pid => $pid, dir => $dir);
+	return CapstanTest::Writer->new(pid => $pid, dir => $dir, my => $self);
 }
 
 # Waits until so many sessions execute a statement like this one (of SQL's LIKE), each for so many seconds already.
@@ -228,12 +234,14 @@ SET sql_log_bin = 0;
 CREATE DATABASE stall_meter_$n; USE stall_meter_$n;
 CREATE TABLE beat (n INT); INSERT INTO beat VALUES (0);
 CREATE TABLE stop (n INT);
+CREATE TABLE runs (began INT); INSERT INTO runs VALUES (0);
 DELIMITER //
 CREATE PROCEDURE run()
 BEGIN
 	DECLARE m, worst INT DEFAULT 0;
 	DECLARE began DATETIME(6);
 	SET sql_log_bin = 0;
+	UPDATE runs SET began = 1;
 	WHILE NOT EXISTS (SELECT 1 FROM stop) DO
 		SET began = SYSDATE(6);
 		DO SLEEP(0.005);
@@ -243,7 +251,10 @@ BEGIN
 	SELECT worst / 1000;
 END //
 SQL
-	return bless { my => $self, schema => "stall_meter_$n", session => $self->background("CALL stall_meter_$n.run()") }, 'CapstanTest::StallMeter';
+	my $session = $self->background("CALL stall_meter_$n.run()");
+	# Start it before what is to be bounded: what the machine adds before it runs is not seen.
+	CapstanTest::poll_until { $self->value("SELECT began FROM stall_meter_$n.runs") } or croak 'the stall meter does not run';
+	return bless { my => $self, schema => "stall_meter_$n", session => $session }, 'CapstanTest::StallMeter';
 }
 
 sub stop
@@ -283,6 +294,27 @@ sub destroy
 	my ($self) = @_;
 	CapstanTest::forget($self);
 	CapstanTest::ctl('mysql_destroy', $self->{dir});
+}
+
+package CapstanTest::Writer;
+
+use strict;
+use warnings;
+
+our @ISA = ('CapstanTest::Background');
+
+# Ends it, and waits until the server has ended what it was executing: that may be committed yet, after its client is gone.
+sub stop
+{
+	my ($self) = @_;
+	my $rc = $self->SUPER::stop;
+	my $pids = join ', ', map { "'$_'" } split /\n/, CapstanTest::slurp("$self->{dir}/clients");
+
+	# A server that does not answer executes nothing.
+	CapstanTest::poll_until {
+		!eval { $self->{my}->value("SELECT COUNT(*) FROM performance_schema.session_connect_attrs WHERE ATTR_NAME = '_pid' AND ATTR_VALUE IN ('', $pids)") };
+	} or Carp::croak('what a writer was executing does not end');
+	return $rc;
 }
 
 package CapstanTest::StallMeter;
