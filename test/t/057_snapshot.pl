@@ -24,7 +24,13 @@ my $my = CapstanTest::MySQL->start(options => [ '--max-allowed-packet=1G', '--in
 my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => $N, shared_buffers => "'16MB'", max_wal_size => "'4GB'" });
 
 $my->grant;
-$pg->safe_psql('CREATE EXTENSION capstan');
+# Ranges that are planned are noted: a lock may have to be taken again for one, where the machine stood still.
+$pg->safe_psql(q{
+	CREATE EXTENSION capstan;
+	CREATE TABLE planned (table_id int8);
+	CREATE FUNCTION note_planned() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.planned VALUES (NEW.table_id); RETURN NEW; END $$;
+	CREATE TRIGGER planned AFTER INSERT ON capstan.copied_range FOR EACH ROW WHEN (NEW.gtid_set IS NULL) EXECUTE FUNCTION note_planned();
+	ALTER TABLE capstan.copied_range ENABLE ALWAYS TRIGGER planned});
 $pg->create_server('source', $my);
 
 # Sizes around a range, with a key of each sort of paging; the last range's end is the table's end.
@@ -64,10 +70,10 @@ $my->sql("USE s; INSERT INTO ends VALUES (5000), (18446744073709550000); DELETE 
 sync_pipeline($pg, 's');
 tables_equal($my, $pg, \@tables, 'odd sizes');
 no_surprise($pg, 's');
-my %ranges = map { $_->[0] => [ @$_[1, 2] ] } $pg->query('SELECT source_table, lock_count, rows_copied FROM capstan.table_status');
+my %ranges = map { $_->[0] => [ @$_[1, 2] ] } $pg->query('SELECT t.source_table, (SELECT count(*) FROM planned p WHERE p.table_id = t.id), t.rows_copied FROM capstan.pipeline_table t');
 is_deeply($ranges{"i$_"}, [ 1, $_ ], "$_ rows: one range") for grep { $_ <= $N } @sizes;
-cmp_ok($ranges{$_}[0], '>=', $ranges{$_}[1] / $N / 2, "$_: no range is larger than allowed") for map { s/^s\.//r } @tables;
-cmp_ok($ranges{ci}[0], '>=', 16, 'a table of text keys too is paged evenly');
+cmp_ok($ranges{$_}[0], '>=', $ranges{$_}[1] / $N, "$_: no range is larger than allowed") for map { s/^s\.//r } @tables;
+cmp_ok($ranges{ci}[0], '>=', 33, 'a table of text keys too is paged evenly');
 drop_pipeline($pg, 's');
 
 # A value of 200 MB.
@@ -95,11 +101,11 @@ my $watcher = CapstanTest::spawn_code(sub {
 	}
 });
 my $start = time();
-start_pipeline($pg, 'l', ['l.l'], timeout => '180 s');
+start_pipeline($pg, 'l', ['l.l'], timeout => '600 s');
 my $copied = time();
 $my->sql(q{INSERT INTO l.l SELECT id + 10, t, b FROM l.l; UPDATE l.l SET b = 'changed' WHERE id = 1});
 my $written = time();
-sync_pipeline($pg, 'l', '120 s');
+sync_pipeline($pg, 'l', '600 s');
 kill('TERM', $watcher);
 CapstanTest::reap($watcher);
 my %peak = map { split } split /\n/, CapstanTest::slurp($pg->dir . '/peaks');
