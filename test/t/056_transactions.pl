@@ -23,7 +23,7 @@ my $MOST_KB = 100 * 1024;
 
 my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--innodb-redo-log-capacity=1G', '--max-binlog-cache-size=8G',
 		'--max-allowed-packet=256M', '--xa-detach-on-prepare=ON', '--max-binlog-size=100M' ]);
-my $pg = CapstanTest::Postgres->start(conf => { shared_buffers => "'16MB'", max_wal_size => "'4GB'" });
+my $pg = CapstanTest::Postgres->start(conf => { shared_buffers => "'16MB'", max_wal_size => "'4GB'", max_prepared_transactions => 2 });
 
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');
@@ -124,9 +124,9 @@ my $reader = CapstanTest::spawn_code(sub {
 my $broken = 0;
 for my $how ('TERM', 'KILL', 'restart')
 {
-	# A row in the middle is held by somebody, so that the worker is sure to be met there.
-	my $holder = $pg->background('BEGIN; UPDATE d.many SET pad = pad WHERE id = 50000; SELECT pg_sleep(600)');
-	$pg->poll_query_until(q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND wait_event = 'PgSleep'}, 1);
+	# A row in the middle is held by a transaction that outlives the server, so that the worker is sure to be met there, and
+	# not to come further before it has been looked at.
+	$pg->safe_psql("BEGIN; UPDATE d.many SET pad = pad WHERE id = 50000; PREPARE TRANSACTION 'holder'");
 	$my->sql('UPDATE d.many SET v = v + 1');
 	my $pid;
 	my $applying = poll_until {
@@ -137,11 +137,10 @@ for my $how ('TERM', 'KILL', 'restart')
 	ok($applying, "$how: the update is being applied");
 	my $from = $pg->log_position;
 	$how eq 'restart' ? $pg->restart('immediate') : kill($how, $pid);
-	# Postgres itself begins anew after a KILL, without the holder.
+	# Postgres itself begins anew after a KILL.
 	$how eq 'KILL' ? $pg->wait_restarted($from) : poll_until { !grep { $_ == $pid } $pg->worker_pids(qr/capstan pipeline/) };
 	$broken++ if $pg->value('SELECT max(v) FROM d.many') < $my->value('SELECT MAX(v) FROM d.many');
-	$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()});
-	$holder->wait;
+	$pg->safe_psql("ROLLBACK PREPARED 'holder'");
 	sync_pipeline($pg, 'p');
 }
 kill('TERM', $reader);
