@@ -10,7 +10,7 @@
 # Asserted: the snapshot completes; no statement of a writer took longer than
 # capstan.max_lock_wait and some slack; table_status tells the tries and waits; contents are
 # equal at the end. And that the measurement sees a writer who is held back: a plain LOCK
-# TABLES WRITE behind transactions of 3 s.
+# TABLES WRITE behind a transaction of 8 s.
 # Not asserted: locks on replicas (test/bin/lock-figures), prepared XA transactions (022).
 
 use strict;
@@ -45,12 +45,13 @@ $pg->create_server('flusher', $my, user => 'flusher');
 subtest 'the measurement sees a writer who is held back' => sub {
 	new_table('red', 1);
 	my $meter = $my->stall_meter;
-	my $writers = start_writers('hot.red', 2, '3000');
-	for (1 .. 4)
-	{
-		sleep(0.7);
-		$my->sql('LOCK TABLES hot.red WRITE; UNLOCK TABLES');
-	}
+	# Held until they have been waited for as long as that is more than what a machine that stands still adds.
+	my $holder = $my->background("START TRANSACTION; UPDATE hot.red SET n = n + 1 WHERE id = 1; DO SLEEP(8)");
+	$my->wait_executing('DO SLEEP(8)');
+	my $writers = start_writers('hot.red', 2, '20');
+	poll_until { $my->value("SELECT COUNT(*) FROM hot.red WHERE id >= 1000000 AND n > 0") >= 2 };
+	my $lock = $my->background('LOCK TABLES hot.red WRITE; UNLOCK TABLES');
+	$_->wait for $holder, $lock;
 	my $worst = worst_ms($writers);
 	cmp_ok($worst, '>', $max_wait_ms + $slack_ms + $meter->worst_ms, 'a plain LOCK TABLES WRITE holds writers back for longer');
 };
@@ -167,8 +168,8 @@ sub copy_under_load
 
 	$limit_ms //= $max_wait_ms + $slack_ms;
 	new_table($_, $thousands) for @tables;
-	my $writers = start_writers($list, $n, $pauses);
 	my $meter = $my->stall_meter;
+	my $writers = start_writers($list, $n, $pauses);
 	sleep(1);
 	$pg->safe_psql("SELECT capstan.create_pipeline('p', server => '$server', tables => '{$list}')");
 	$pg->safe_psql("SELECT capstan.start_pipeline('p')");
