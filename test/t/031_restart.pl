@@ -40,7 +40,7 @@ $pg->safe_psql(q{
 	SELECT capstan.create_pipeline('stopped', server => 'source', tables => '{shop.stopped}');
 	SELECT capstan.create_pipeline('halted', server => 'source', tables => '{shop.halted}');
 	SELECT capstan.start_pipeline('run'); SELECT capstan.start_pipeline('stopped'); SELECT capstan.start_pipeline('halted')});
-$pg->safe_psql("SELECT capstan.wait_for_source('$_', timeout => '180 s')") for qw(run stopped halted);
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('$_', timeout => '180 s'); SELECT capstan.wait_for_source('$_', timeout => '180 s')") for qw(run stopped halted);
 
 sub state_is
 {
@@ -182,6 +182,9 @@ $proxy->refuse;
 state_is('run', 'retrying', 'connections are refused: retrying');
 $proxy->pass;
 arrives('after connections were refused');
+# From here on the network is good, and a machine that stands still for some seconds no reason to connect again.
+timeouts(60, 10);
+arrives('with timeouts as usual');
 
 # ---- a lock on the target
 
@@ -258,7 +261,8 @@ cmp_ok($refused, '<=', 8, "tries are backed off ($refused in 5 s)");
 $pg->safe_psql('ALTER DATABASE doomed ALLOW_CONNECTIONS true');
 ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'streaming', undef, database => 'doomed'), 'and it streams again when it is open');
 
-$pg->safe_psql('DROP DATABASE doomed WITH (FORCE)');
+# Postgres itself waits for the sessions to go for five seconds only.
+ok(poll_until(sub { ($pg->psql('DROP DATABASE IF EXISTS doomed WITH (FORCE)'))[0] == 0 }), 'a database is dropped under its pipeline');
 sleep(3);
 my $tries = () = $pg->log =~ /database .* does not exist/g;
 cmp_ok($tries, '<=', 1, 'a pipeline whose database was dropped is not started again and again');
