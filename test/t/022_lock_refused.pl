@@ -45,9 +45,9 @@ for my $end ('COMMIT', 'ROLLBACK')
 		$my->sql('USE x; UPDATE l2 SET v = v + 7 WHERE id < 10; REPLACE INTO s3 VALUES (9, 9); DELETE FROM s2 WHERE id = 1');
 		$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 		tables_equal($my, $pg, [ 'x.l2', 'x.s2', 'x.s3' ], '... and followed');
-		ok($pg->poll_query_until(q{SELECT count(*) > 0 FROM capstan.incident_status WHERE class = 'table_lock_not_granted' AND source_table = '`x`.`l1`' AND severity = 'warning'}, 't'),
+		ok($pg->poll_query_until(q{SELECT count(*) > 0 FROM capstan.incident_status WHERE class = 'table_lock_not_granted' AND source_table = '`x`.`l1`' AND severity = 'warning' AND resolved_at IS NULL}, 't'),
 			'an incident names the table that cannot be locked') or diag($pg->safe_psql('SELECT class, source_table, message FROM capstan.incident_status'));
-		my $hint = $pg->value(q{SELECT hint FROM capstan.incident_status WHERE class = 'table_lock_not_granted' ORDER BY last_at DESC LIMIT 1});
+		my $hint = $pg->value(q{SELECT hint FROM capstan.incident_status WHERE class = 'table_lock_not_granted' AND resolved_at IS NULL ORDER BY last_at DESC LIMIT 1});
 		like($hint, qr/Prepared XA transactions on the source: 1\./, '... and the XA transaction');
 		my ($statement) = $hint =~ /(XA ROLLBACK X'[^;]*);/;
 		my $meter = $my->stall_meter;
