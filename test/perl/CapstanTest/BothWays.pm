@@ -187,6 +187,8 @@ sub drop_pipeline
 	my ($pg, $name) = @_;
 
 	$pg->safe_psql("SELECT capstan.stop_pipeline('$name')");
+	# drop_pipeline waits for some seconds only
+	$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = '$name'");
 	$pg->safe_psql("SELECT capstan.drop_pipeline('$name')");
 }
 
