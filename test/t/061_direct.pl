@@ -120,22 +120,46 @@ my ($before, $hot) = ($db{direct}->value($toast), $db{direct}->value("SELECT pg_
 $my->sql('USE d; ' . join '; ', map { "UPDATE plain SET n = $_ WHERE id = 1" } 100 .. 160);
 both_equal('an update beside a big value');
 is($db{direct}->value($toast), $before, 'what was not changed is not written to TOAST again');
-poll_until(sub { $db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)") >= $hot + 30 });
+# A worker tells its statistics after a commit, if it did not just before.
+poll_until(sub {
+		$my->sql('UPDATE d.plain SET n = n + 1 WHERE id = 1');
+		return $db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)") >= $hot + 30;
+	});
 cmp_ok($db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)"), '>=', $hot + 30, 'updates of columns without an index are HOT');
 $my->sql("USE d; UPDATE plain SET big = CONCAT('y', big), n = 0 WHERE id = 1; UPDATE plain SET big = REPEAT('z', 90000) WHERE id = 2");
 both_equal('big values changed');
 
+# Who waits for advisory lock 61 is held up between these two.
+my @gates;
+sub close_gates
+{
+	@gates = map { $_->background('SELECT pg_advisory_lock(61); SELECT pg_sleep(601)') } values %db;
+	$_->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(601)%' AND wait_event = 'PgSleep' AND datname = current_database()", 1) for values %db;
+}
+
+sub open_gates
+{
+	$pg->psql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE \'%pg_sleep(601)%\' AND pid <> pg_backend_pid()');
+	$_->wait for splice @gates;
+}
+
+sub workers_wait
+{
+	my ($name) = @_;
+
+	ok($_->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'capstan pipeline' AND wait_event_type = 'Lock' AND datname = current_database()", 1), $name) for values %db;
+}
+
 # A session of the target that has the row: the worker waits for it.
-my @gates = map { $_->background('SELECT pg_advisory_lock(61); SELECT pg_sleep(601)') } values %db;
-$_->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(601)%' AND wait_event = 'PgSleep' AND datname = current_database()", 1) for values %db;
+close_gates();
 my @holders = map { $_->background("BEGIN; UPDATE d.plain SET s = s WHERE id = 1; SELECT pg_advisory_lock(61); COMMIT") } values %db;
 for my $db (values %db)
 {
 	ok($db->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_advisory_lock(61)%' AND wait_event = 'advisory' AND datname = current_database()", 1), 'a session holds a row');
 }
 $my->sql('USE d; UPDATE plain SET n = 77 WHERE id = 1; DELETE FROM plain WHERE id = 2');
-ok($_->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'capstan pipeline' AND wait_event_type = 'Lock' AND datname = current_database()", 1), 'the worker waits for it') for values %db;
-$pg->psql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE \'%pg_sleep(601)%\' AND pid <> pg_backend_pid()', database => $_) for keys %db;
+workers_wait('the worker waits for it');
+open_gates();
 is($_->wait, 0, 'the holder is through') for @holders;
 both_equal('after a row was held');
 
@@ -154,7 +178,7 @@ sub start_both { $db{$_}->safe_psql("SELECT capstan.start_pipeline('$_')") for s
 sub stop_both
 {
 	$db{$_}->safe_psql("SELECT capstan.stop_pipeline('$_')") for sort keys %db;
-	poll_until(sub { $db{$_}->value("SELECT state FROM capstan.pipeline_status WHERE pipeline = '$_'") eq 'stopped' }, 30) for sort keys %db;
+	poll_until(sub { $db{$_}->value("SELECT state FROM capstan.pipeline_status WHERE pipeline = '$_'") eq 'stopped' }) for sort keys %db;
 }
 
 # Inserts are gathered: thousands of them, in one statement and one by one, and what is done between them.
@@ -179,12 +203,16 @@ both_equal('many inserts');
 my $surprises = q{SELECT string_agg(source_table || ' ' || rows_missing || ' ' || rows_existing, ', ' ORDER BY source_table) FROM capstan.table_status WHERE source_table IN ('plain', 'other')};
 stop_both();
 for_both(q{INSERT INTO d.plain (id, u, s) VALUES (5002, 5003, 'there'), (5100, 5100, 'there'); INSERT INTO d.other (id, u) VALUES (5001, 5007)});
-my @sessions = map { $_->background(q{BEGIN; INSERT INTO d.plain (id, u) VALUES (5200, 5200); SELECT pg_sleep(4); ROLLBACK}),
-	$_->background(q{BEGIN; INSERT INTO d.other (id, u) VALUES (5200, 5200); SELECT pg_sleep(4); COMMIT}) } values %db;
-poll_until(sub { $_->value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(4)%' AND wait_event = 'PgSleep'") == 2 }, 20) for values %db;
+close_gates();
+# Neither lets the other one wait.
+my @sessions = map { $_->background(q{BEGIN; INSERT INTO d.plain (id, u) VALUES (5200, 5200); SELECT pg_advisory_lock_shared(61); ROLLBACK}),
+	$_->background(q{BEGIN; INSERT INTO d.other (id, u) VALUES (5200, 5200); SELECT pg_advisory_lock_shared(61); COMMIT}) } values %db;
+ok($_->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_advisory_lock_shared(61)%' AND wait_event = 'advisory' AND datname = current_database()", 2), 'two sessions hold rows') for values %db;
 $my->sql(q{USE d; INSERT INTO plain (id, u) VALUES (5001, 5001), (5002, 5002), (5003, 5003), (5004, 5004); INSERT INTO other (id, u) VALUES (5001, 5001), (5002, 5002);
 INSERT INTO plain (id, u) VALUES (5100, 5100); INSERT INTO plain (id, u) VALUES (5101, 5101); INSERT INTO plain (id, u) VALUES (5200, 5200), (5201, 5201); INSERT INTO other (id, u) VALUES (5199, 5199), (5200, 5200), (5201, 5201)});
 start_both();
+workers_wait('the worker waits for one of them');
+open_gates();
 is($_->wait, 0, 'the session is through') for @sessions;
 for my $name (sort keys %db)
 {

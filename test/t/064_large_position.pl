@@ -33,7 +33,7 @@ sub start_anew
 	my ($name) = @_;
 
 	$pg->safe_psql("SET client_min_messages = error; SELECT capstan.create_pipeline('$name', server => 'source', tables => '{d.*}', truncate_target => true)");
-	$pg->safe_psql("SELECT capstan.start_pipeline('$name'); SELECT capstan.wait_for_snapshot('$name', timeout => '60 s')");
+	$pg->safe_psql("SELECT capstan.start_pipeline('$name'); SELECT capstan.wait_for_snapshot('$name', timeout => '180 s')");
 }
 
 # Each of them is a group of its own where the worker keeps up; how many there are is counted, not assumed.
@@ -45,6 +45,17 @@ sub commit_often
 	{
 		$my->sql(join '; ', map {; "INSERT INTO d.t VALUES ($_, 1)", "UPDATE d.t SET n = n + 1 WHERE id = $_" } $i .. $i + 49);
 	}
+}
+
+# How many groups a worker makes of what it gets is its own affair; and it tells its statistics after a commit, if it did not just before.
+sub commit_until
+{
+	my ($code) = @_;
+
+	poll_until(sub {
+			$my->sql('UPDATE d.t SET n = n + 1 WHERE id = 1');
+			return $code->();
+		});
 }
 
 sub all_equal
@@ -65,7 +76,7 @@ sub updates { return split /\|/, $pg->value(q{SELECT pg_stat_get_tuples_updated(
 start_anew('small');
 commit_often(1, 1001);
 all_equal('small', 'a small set');
-poll_until(sub { (updates())[0] >= 20 }, 30);
+commit_until(sub { (updates())[0] >= 20 });
 my ($all, $hot) = updates();
 is($hot, $all, "all $all updates of the row are HOT");
 cmp_ok($pg->value($pages), '<=', 20, 'its table is small');
@@ -78,6 +89,8 @@ my $other = '12345678-1234-1234-1234-123456789abc';
 $my->sql("SET GLOBAL gtid_purged = '+$other:" . join(':', map { 3 * $_ . '-' . (3 * $_ + 1) } 1 .. $intervals) . "'");
 start_anew('large');
 commit_often(1001, 1101);
+my $beside = 'SELECT applied_since IS NOT NULL FROM capstan.pipeline_progress';
+commit_until(sub { $pg->value($beside) eq 't' });
 all_equal('large', 'a large set');
 is($pg->value('SELECT length(applied::text) > 20000 AND applied_since IS NOT NULL AND length(applied_since::text) < 1001 FROM capstan.pipeline_progress'), 't',
 	'what came since is beside it');
@@ -86,7 +99,7 @@ cmp_ok($size, '>', 0, 'the set lies in TOAST');
 my ($before) = updates();
 commit_often(1101, 1501);
 all_equal('large', 'more of it');
-poll_until(sub { (updates())[0] >= $before + 20 }, 30);
+commit_until(sub { (updates())[0] >= $before + 20 });
 ($all, $hot) = updates();
 cmp_ok($all, '>=', $before + 20, 'the position was written again and again');
 is($pg->value($toast), $size, 'the set was not written again');
@@ -100,8 +113,9 @@ is($pg->value('SELECT coalesce(length(applied_since::text), 0) < 1001 FROM capst
 
 # From what is stored in both.
 commit_often(3001, 3051);
+commit_until(sub { $pg->value($beside) eq 't' });
 all_equal('large', 'before a stop');
-is($pg->value('SELECT applied_since IS NOT NULL FROM capstan.pipeline_progress'), 't', 'something is beside the set');
+is($pg->value($beside), 't', 'something is beside the set');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('large')});
 $pg->poll_query_until(q{SELECT state FROM capstan.pipeline_status}, 'stopped');
 commit_often(3051, 3101);
