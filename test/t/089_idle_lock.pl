@@ -37,8 +37,13 @@ sub lock_connection
 }
 sub rounds { return $pg->value('SELECT round FROM capstan.snapshot_round') }
 
-my $holder = $pg->background("BEGIN; LOCK TABLE s.a IN SHARE MODE; SELECT pg_sleep(599)");
-$pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks WHERE relation = 's.a'::regclass AND mode = 'ShareLock' AND granted");
+# A lock on the target, and how to end it.
+sub hold { return $pg->background("BEGIN; LOCK TABLE s.a IN SHARE MODE; SELECT pg_sleep($_[0])") }
+sub let_go { $pg->safe_psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep($_[0])%' AND pid <> pg_backend_pid()") }
+sub held { return $pg->poll_query_until("SELECT count(*) FROM pg_locks WHERE relation = 's.a'::regclass AND mode = 'ShareLock' AND granted = $_[0]", 1) }
+
+my $holder = hold(599);
+held('true');
 $pg->safe_psql("SELECT capstan.start_pipeline('p')");
 ok($pg->poll_query_until("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 's.a'::regclass AND NOT l.granted AND a.backend_type = 'capstan copy'"),
 	'the first round waits for the target');
@@ -46,8 +51,12 @@ my $first = lock_connection();
 my $before = rounds();
 sleep($IDLE);
 my $writer = $my->writer(sub { my ($n) = @_; select(undef, undef, undef, 0.01); "UPDATE s.a SET v = 'w$n' WHERE id = " . (1 + $n * 7919 % 30000) });
-$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(599)%' AND pid <> pg_backend_pid()});
+# The next one comes after the copy of this round, and holds the round after it: else all could be copied, and the connection gone, before anybody looks.
+my $next = hold(598);
+held('false');
+let_go(599);
 ok(poll_until(sub { (lock_connection() // $first) != $first }), 'the lock connection is a new one');
+let_go(598);
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '120 s')");
 cmp_ok(rounds() - $before, '>', 5, 'it has served many rounds');
 is($pg->value("SELECT string_agg(class || ': ' || message, '; ') FROM capstan.incident WHERE severity IN ('retry', 'halt')"), undef, 'no worker has failed');
