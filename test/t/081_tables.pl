@@ -69,8 +69,10 @@ my @writers;
 sub write_on
 {
 	$my->sql('UPDATE ctl.go SET x = 1');
+	my $last = $pg->value('SELECT at FROM s.beat');
 	@writers = (map({ $my->background("CALL ctl.versions('$_', 0.4)") } @versioned), $my->background('CALL ctl.beats()'));
-	sleep(0.3);
+	# before there is a beat the table lags behind the last time
+	$pg->poll_query_until("SELECT at > '$last' FROM s.beat");
 }
 
 sub write_off
