@@ -44,7 +44,7 @@ lap('copy');
 for my $image ($matrix->images)
 {
 	$matrix->stream($image);
-	last unless sync_pipeline($pg, 'matrix', '120 s');
+	last unless sync_pipeline($pg, 'matrix');
 	$matrix->is_applied($image);
 }
 lap('changes');

@@ -123,7 +123,7 @@ $pg->safe_psql('CREATE SCHEMA s; CREATE TABLE s.bytes (id int PRIMARY KEY, g byt
 	CREATE TABLE s.typed (id int PRIMARY KEY, p geometry(Point,3857), l geometry(Polygon), z geometry(PointZ))');
 start_pipeline($pg, 'spatial', [qw(s.g01 s.bytes s.less s.large)]);
 $my->sql("INSERT INTO s.g01 SELECT 2, g, p FROM s.g01; INSERT INTO s.bytes SELECT 2, g FROM s.bytes; INSERT INTO s.less SELECT 2, g FROM s.less; CALL s.large(10)");
-sync_pipeline($pg, 'spatial', '120 s');
+sync_pipeline($pg, 'spatial');
 is($pg->value("SELECT string_agg(ST_AsEWKT(g) || ' ' || ST_AsEWKT(p), '; ' ORDER BY id) FROM s.g01"), 'POINT(1 2) SRID=4326;POINT(20 10); POINT(1 2) SRID=4326;POINT(20 10)', 'G01');
 is($pg->value("SELECT string_agg(ST_NPoints(g) || ST_AsText(ST_PointN(g, 1000000)), ' ') FROM s.large"), join(' ', ('1000000POINT(1 2)') x 4), 'geometries of 16 MB');
 tables_equal($my, $pg, [qw(s.g01 s.bytes s.less)], 'PostGIS beside bytea');
