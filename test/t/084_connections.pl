@@ -152,8 +152,8 @@ state_is('c', 'snapshot', 'goes on when one of them is stopped');
 start('b');
 state_is('b', 'waiting', 'now it is its turn to wait');
 # One that a lock holds up, or it could be done and gone.
-my ($victim) = $pg->worker_pids(qr/capstan copy "[ac]"/);
-ok($victim, 'a copy worker is at work');
+my $victim;
+ok(poll_until(sub { ($victim) = $pg->worker_pids(qr/capstan copy "[ac]"/) }), 'a copy worker is at work');
 my $from = $pg->log_position;
 kill('KILL', $victim);
 $pg->wait_restarted($from);

@@ -41,10 +41,12 @@ sub take_out_and_in
 	my ($name, $by, @sql) = @_;
 	my ($launcher) = $pg->worker_pids(qr/capstan launcher/);
 
+	my $beat = $my->value('SELECT n FROM s.beat');
+
 	kill('STOP', $launcher) or die "no launcher: $!";
 	# The old worker waits for the locks of this, if the caller is slow to commit.
 	my $writer = $my->background(join '', map { my $n = $_; map({ "INSERT INTO s.$_ VALUES ($row{$_}, $n); " } sort keys %row), 'UPDATE s.beat SET n = n + 1; DO SLEEP(0.05); ', map { "DELETE FROM s.$_ WHERE k = $row{$_}; " } sort keys %row } 1 .. 24);
-	sleep(0.3);
+	poll_until(sub { $my->value('SELECT n FROM s.beat') > $beat + 2 });
 	$pg->safe_psql($_) for @sql;
 	my $seen = '';
 	my $until = time() + 0.7;
