@@ -329,16 +329,17 @@ sub _lock_target
 	return $rc == 0;
 }
 
-# Ends connections of the pipeline on the source: those of its dump, or one of the others.
+# Ends connections of the pipeline on the source: all of them, or one; the newest dump, since an earlier one may still be there.
 sub _kill_connections
 {
-	my ($self, $where, $how, $all) = @_;
+	my ($self, $where, $how, %opt) = @_;
 	my @ids = map { $_->[0] } $self->{my}->query(
-		"SELECT id FROM performance_schema.processlist WHERE user = 'capstan' AND $where");
+		"SELECT id FROM performance_schema.processlist WHERE user = 'capstan' AND $where ORDER BY id");
 
 	return 0 unless @ids;
-	my ($rc) = $self->{my}->try_sql(join('; ', map { "$how $_" } $all ? @ids : $ids[ rand @ids ]), options => ['--force']);
-	return $rc == 0 || $all;
+	my @victims = $opt{all} ? @ids : $opt{newest} ? $ids[-1] : $ids[ rand @ids ];
+	my ($rc) = $self->{my}->try_sql(join('; ', map { "$how $_" } @victims), options => ['--force']);
+	return $rc == 0 || $opt{all};
 }
 
 my $PIPELINE = qr/capstan pipeline/;
@@ -369,9 +370,9 @@ my %STRIKES = (
 	'freeze copy worker' => ['snapshot', sub { $_[0]->_freeze((List::Util::shuffle($_[0]{pg}->worker_pids($COPY)))[0] // ()) }],
 	'freeze mysqld' => ['', sub { $_[0]->_freeze($_[0]{my}->pid) }],
 	'lock a target table' => ['', sub { $_[0]->_lock_target }],
-	'KILL all connections' => ['', sub { $_[0]->_kill_connections('true', 'KILL', 1) }],
+	'KILL all connections' => ['', sub { $_[0]->_kill_connections('true', 'KILL', all => 1) }],
 	'stop mysqld' => ['', sub { $_[0]{my}->stop; $_[0]{my}->start_again; 1 }],
-	'KILL dump connection' => ['', sub { $_[0]->_kill_connections("command LIKE 'Binlog Dump%'", 'KILL') }],
+	'KILL dump connection' => ['', sub { $_[0]->_kill_connections("command LIKE 'Binlog Dump%'", 'KILL', newest => 1) }],
 	'KILL copy connection' => ['snapshot', sub { $_[0]->_kill_connections("command NOT LIKE 'Binlog Dump%'", 'KILL') }],
 	'KILL QUERY copy connection' => ['snapshot', sub { $_[0]->_kill_connections("command NOT LIKE 'Binlog Dump%'", 'KILL QUERY') }],
 );
