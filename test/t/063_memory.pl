@@ -33,17 +33,17 @@ sub memory
 	return <$in> =~ /^RssAnon:\s+(\d+) kB/m ? $1 : undef;
 }
 
-# Beside the test: the greatest memory of a kind of worker, until ->() is called, which returns it in MB.
+# Beside the test: the greatest memory of a kind of worker, until ->() is called, which returns it in MB. ->('so far') goes on.
 sub watch
 {
 	my ($who) = @_;
 	my $file = File::Temp->new(TEMPLATE => 'capstan-memory.XXXXXX', TMPDIR => 1);
 	my $pid = CapstanTest::spawn_code(sub {
-		my ($worst, @pids, $looked) = (0);
+		my ($worst, $looked, @pids) = (0, 0);
 
 		while (getppid() != 1)
 		{
-			if (!$looked || time() - $looked > 0.3) { @pids = $pg->worker_pids($who); $looked = time() }
+			if (!@pids || time() - $looked > 0.1) { @pids = $pg->worker_pids($who); $looked = time() }
 			for (@pids)
 			{
 				my $now = memory($_) // 0;
@@ -55,8 +55,11 @@ sub watch
 		}
 	});
 	return sub {
-		kill('KILL', $pid);
-		CapstanTest::reap($pid);
+		unless (@_)
+		{
+			kill('KILL', $pid);
+			CapstanTest::reap($pid);
+		}
 		return int(CapstanTest::slurp($file->filename) || 0) / 1024;
 	};
 }
@@ -86,15 +89,28 @@ cmp_ok($base, '<', 20, sprintf('an idle worker has %.1f MB', $base));
 cmp_ok(in_rows($copied), '<', 3, sprintf('copy of a row of %d MB: %.1f times the row', $row_mb, in_rows($copied)));
 cmp_ok(in_rows($copied), '>', 1, '... it was seen');
 
+# With a lock on the target the worker stands still with the row in its hands, until that was seen.
 sub step
 {
-	my ($what, $sql) = @_;
+	my ($what, $sql, $hold) = @_;
 	my $peak = watch($stream);
+	my $lock;
 
+	if ($hold)
+	{
+		$lock = $pg->background('BEGIN; LOCK TABLE m.large IN SHARE MODE; SELECT pg_sleep(599)');
+		$pg->poll_query_until("SELECT count(*) FROM pg_locks WHERE relation = 'm.large'::regclass AND mode = 'ShareLock' AND granted", 1);
+	}
 	$my->sql("USE m; $sql");
+	if ($hold)
+	{
+		poll_until(sub { in_rows($peak->('so far')) > 1 });
+		$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(599)%' AND pid <> pg_backend_pid()});
+		$lock->wait;
+	}
 	sync_pipeline($pg, 'm', '600 s');
 	my $worst = $peak->();
-	poll_until(sub { idle($stream) < $base + 8 }, 5);
+	poll_until(sub { idle($stream) < $base + 8 });
 	cmp_ok(idle($stream), '<', $base + 8, sprintf('%s: afterwards the worker has %.1f MB', $what, idle($stream)));
 	return $worst;
 }
@@ -103,7 +119,7 @@ for (['a row inserted', 3, "INSERT INTO large VALUES (2, NULL, REPEAT('abc', $ro
 	['a row updated beside its large value', 4.2, "UPDATE large SET b = '1' WHERE id = 2"])
 {
 	my ($what, $most, $sql) = @$_;
-	my $worst = step($what, $sql);
+	my $worst = step($what, $sql, 1);
 
 	cmp_ok(in_rows($worst), '<', $most, sprintf('%s: %.1f times the row', $what, in_rows($worst)));
 	cmp_ok(in_rows($worst), '>', 1, '... it was seen');
@@ -132,6 +148,7 @@ sync_pipeline($pg, 'n', '300 s');
 my $used = idle($tables);
 $my->sql('USE n;' . join '', map { "UPDATE t$_ SET b = 4;" } 1 .. $ntables);
 sync_pipeline($pg, 'n', '300 s');
+poll_until(sub { idle($tables) < 30 });
 cmp_ok(idle($tables), '<', 30, sprintf('all of %d tables changed twice: %.1f MB, %.1f MB', $ntables, $used, idle($tables)));
 cmp_ok($tables_copied, '<', 70, sprintf('... and copied: %.1f MB', $tables_copied));
 # a comparison table by table would take longer than all of this
@@ -154,23 +171,36 @@ my $writer = $my->writer(sub {
 });
 my $steady = qr/capstan pipeline "s"/;
 my $seconds = $long ? 300 : 8;
-sleep($long ? 20 : 4);
+my $most = $long ? 0.2 : 25;
 my @samples;
-my $start = time();
-while (time() - $start < $seconds)
-{
-	push @samples, [ time() - $start, idle($steady) * 1024 ];
-	sleep($long ? 1 : 0.2);
-}
-$writer->stop;
 
 # Least squares: kB in a second.
-my ($n, $st, $sm, $stt, $stm) = (scalar @samples, 0, 0, 0, 0);
-for (@samples) { $st += $_->[0]; $sm += $_->[1]; $stt += $_->[0]**2; $stm += $_->[0] * $_->[1] }
-my $slope = ($n * $stm - $st * $sm) / ($n * $stt - $st**2);
+sub slope
+{
+	my ($n, $st, $sm, $stt, $stm) = (scalar @samples, 0, 0, 0, 0);
+	for (@samples) { $st += $_->[0]; $sm += $_->[1]; $stt += $_->[0]**2; $stm += $_->[0] * $_->[1] }
+	return ($n * $stm - $st * $sm) / ($n * $stt - $st**2);
+}
+
+# How long it takes until every cache is filled depends on the machine; what leaks does so for ever.
+sleep($long ? 20 : 4);
+my $slope;
+for (1 .. 5)
+{
+	my $start = time();
+	@samples = ();
+	while (time() - $start < $seconds)
+	{
+		push @samples, [ time() - $start, idle($steady) * 1024 ];
+		sleep($long ? 1 : 0.2);
+	}
+	$slope = slope();
+	last if $slope < $most;
+}
+$writer->stop;
 my $transactions = $pg->value("SELECT transactions FROM capstan.worker_stats() AS w LIMIT 1");
 diag(sprintf('%d s of load, %s transactions: %.0f to %.0f kB, slope %.2f kB/s, %.0f MB in 72 hours', $seconds, $transactions, $samples[0][1], $samples[-1][1], $slope, $slope * 72 * 3600 / 1024));
-cmp_ok($slope, '<', $long ? 0.2 : 25, 'memory does not grow with time');
+cmp_ok($slope, '<', $most, 'memory does not grow with time');
 sync_pipeline($pg, 's');
 
 done_testing();
