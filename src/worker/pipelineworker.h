@@ -65,6 +65,7 @@ typedef struct PipelineRun
 	StrBuf		applied_text;
 	bool		progress_dirty; /* applied is ahead of the catalog */
 	TimestampTz progress_saved_at;
+	TimestampTz stats_due;		/* when pg_stat is told of what it does not know yet; 0: it knows all */
 	uint64		commit_us;		/* source commit time of the last applied transaction */
 	GtidSet    *executed_before; /* on the source, when the stream was opened: until it is applied, heartbeats may come while
 								 * the source still seeks; NULL from then on */

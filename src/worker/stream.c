@@ -33,6 +33,8 @@
 
 /* Without rows to commit, the position is saved this often. */
 #define PROGRESS_INTERVAL_MS 1000
+/* What was done is in pg_stat after so much, also when nothing is done any more. */
+#define STATS_INTERVAL_MS 1000
 /* Bytes of a GTID set's text that are little enough to be written at each commit, and to stay in the row. */
 #define LARGE_POSITION 1000
 /* Table ids remembered: more than a server has tables open. */
@@ -313,7 +315,19 @@ capstan_stream_commit(PipelineRun *run)
 	}
 	MyPlace.last_gtid[0] = '\0';
 	report_position(run);
+	/* says nothing if it did just now, and nobody else would ever do it for us */
 	pgstat_report_stat(false);
+	if (run->stats_due == 0)
+		run->stats_due = TimestampTzPlusMilliseconds(now, STATS_INTERVAL_MS);
+}
+
+static void
+report_stats_if_due(PipelineRun *run)
+{
+	if (run->stats_due == 0 || run->clock < run->stats_due)
+		return;
+	pgstat_report_stat(true);
+	run->stats_due = 0;
 }
 
 void
@@ -327,6 +341,7 @@ capstan_stream_commit_if_due(PipelineRun *run, bool more_waiting)
 			capstan_stream_commit(run);
 		return;
 	}
+	report_stats_if_due(run);
 	if (!run->progress_dirty && run->dirty_tables == NIL)
 		return;
 

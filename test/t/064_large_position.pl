@@ -8,7 +8,7 @@
 # again.  And before that, many commits while the set is small.
 # Asserted: all updates of the row are HOT and its table has a few pages; the TOAST table has not grown over the small commits;
 # the view shows what the source has executed; the position after each restart is right: contents are equal, no row is a
-# surprise.
+# surprise. What a worker has done is told to the server's statistics, also when nothing follows: we count by them, and so does autovacuum.
 # Not asserted: times.
 
 use strict;
@@ -125,5 +125,19 @@ $pg->kill9_postmaster;
 $pg->start_again;
 commit_often(3101, 3151);
 all_equal('large', 'after a crash');
+
+# A commit right after one that has told of itself, and none after it: its counters are saved with it, since its rows are a surprise. (A crash
+# begins with new statistics.)
+$pg->safe_psql('DELETE FROM d.t WHERE id BETWEEN 3101 AND 3150');
+my $inserted = q{SELECT pg_stat_get_tuples_inserted('d.t'::regclass)};
+my ($told, $id) = ($pg->value($inserted), 3101);
+poll_until(sub {
+		$my->sql('UPDATE d.t SET n = n + 1 WHERE id = ' . $id++);
+		$pg->safe_psql("SELECT capstan.wait_for_source('large', timeout => '180 s')");
+		return $pg->value($inserted) > $told || $id > 3149;
+	});
+$my->sql("UPDATE d.t SET n = n + 1 WHERE id BETWEEN $id AND 3150");
+sync_pipeline($pg, 'large');
+ok($pg->poll_query_until($inserted, 100), 'the statistics have all of it');
 
 done_testing();
