@@ -33,16 +33,17 @@ sub copy_meanwhile
 
 	$pg->fault_point($point, $action, copy_index => 0);
 	start_pipeline($pg, 'p', ['s.bag'], truncate_target => 'true', timeout => '');
-	ok($pg->wait_struck(20), "$name: between G and the view");
+	ok($pg->wait_struck(180), "$name: between G and the view");
 	$meanwhile->();
 	$pg->fault_go;
-	$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '30 s')");
+	$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 	sync_pipeline($pg, 'p');
 }
 
 my $writer;
 copy_meanwhile('held', 'g_asked', 'hold', sub {
 	$writer = $my->background('INSERT INTO s.bag VALUES (3)');
+	$my->wait_executing('INSERT INTO s.bag%');
 	sleep(0.5);
 	ok($writer->running, 'held: a writer waits');
 });
@@ -51,7 +52,15 @@ sync_pipeline($pg, 'p');
 tables_equal($my, $pg, ['s.bag'], 'held');
 drop_pipeline($pg, 'p');
 
-copy_meanwhile('given back', 'without_lock', 'say', sub { sleep(0.2); $my->sql('INSERT INTO s.bag VALUES (4)') });
+copy_meanwhile('given back', 'without_lock', 'say', sub {
+	# it was struck before it gives the lock back and asks for G
+	ok(poll_until(sub {
+				$my->value(q{SELECT COUNT(*) FROM performance_schema.events_statements_current s JOIN performance_schema.threads t USING (THREAD_ID)
+					JOIN performance_schema.session_connect_attrs a ON a.PROCESSLIST_ID = t.PROCESSLIST_ID AND a.ATTR_NAME = 'program_name'
+					WHERE a.ATTR_VALUE = 'capstan/lock' AND s.SQL_TEXT = 'SELECT @@GLOBAL.gtid_executed' AND s.END_EVENT_ID IS NOT NULL}) == 1;
+			}), 'given back: G is there');
+	$my->sql('INSERT INTO s.bag VALUES (4)');
+});
 is($pg->value('SELECT count(*) FROM s.bag WHERE v = 4'), 2, 'given back: a row that was written then is there twice');
 drop_pipeline($pg, 'p');
 
@@ -79,7 +88,7 @@ for ([ 'num', "2, 'secret'", qr/meets another one in unique index "num_pkey"/ ],
 	my ($table, $row, $says) = @$_;
 	$pg->fault_point('lock_held', 'hold', copy_index => 0);
 	start_pipeline($pg, 'p', ["s.$table"], truncate_target => 'true', timeout => '');
-	ok($pg->wait_struck(20), "$table, $row: before the copy");
+	ok($pg->wait_struck(180), "$table, $row: before the copy");
 	$pg->safe_psql("INSERT INTO s.$table VALUES ($row)");
 	$pg->fault_go;
 	my $incident = expect_halt($pg, 'p', 'snapshot_inexact', $says);
