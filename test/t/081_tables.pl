@@ -177,12 +177,28 @@ all_equal('after a resync under load', 's.later');
 
 # ---- killed within ----
 
+# Between these two nothing is put into s.inv: what is copied for it stays in its shadow.
+my $holder;
+
+sub hold
+{
+	$holder = $pg->background('BEGIN; LOCK TABLE s.inv IN SHARE MODE; SELECT pg_sleep(599)');
+	$pg->poll_query_until("SELECT count(*) FROM pg_locks WHERE relation = 's.inv'::regclass AND mode = 'ShareLock' AND granted", 1);
+}
+
+sub let_go
+{
+	$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(599)%' AND pid <> pg_backend_pid()});
+	$holder->wait;
+}
+
 write_on();
 read_on();
 for my $victim (qr/capstan (pipeline|copy)/, 'postmaster')
 {
+	hold();
 	$pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'killed: $victim'); SELECT capstan.resync_table('p', 's.txt', 'killed: $victim')");
-	$pg->poll_query_until("SELECT count(*) > 0 FROM capstan.copied_range r JOIN capstan.pipeline_table t ON t.id = r.table_id AND t.generation = r.generation WHERE t.state = 'copying' AND r.gtid_set IS NOT NULL", 't', 10);
+	ok($pg->poll_query_until("SELECT count(*) > 0 FROM capstan.copied_range r JOIN capstan.pipeline_table t ON t.id = r.table_id AND t.generation = r.generation WHERE t.source_table = 'inv' AND t.state = 'copying' AND r.gtid_set IS NOT NULL"), "ranges are copied: $victim");
 	if ($victim eq 'postmaster')
 	{
 		$_->stop for $reader, $late_reader;
@@ -194,12 +210,15 @@ for my $victim (qr/capstan (pipeline|copy)/, 'postmaster')
 	{
 		kill 'TERM', $pg->worker_pids($victim);
 	}
+	let_go();
 	done();
 }
 # Another one before it is through: the number goes on, and what was begun is forgotten.
+hold();
 $pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'one')");
-$pg->poll_query_until("SELECT state FROM capstan.table_status WHERE source_table = 'inv'", 'copying', 20);
+ok($pg->poll_query_until("SELECT state FROM capstan.table_status WHERE source_table = 'inv'", 'copying'), 'another one before it is through');
 $pg->safe_psql("SELECT capstan.resync_table('p', 's.inv', 'and another')");
+let_go();
 $pg->safe_psql("SELECT capstan.remove_table('p', 's.later')");
 done();
 is(generation('inv'), 6, 'generations count up');
