@@ -230,6 +230,8 @@ sub fault_point
 {
 	my ($self, $name, $action, %opt) = @_;
 
+	# who was ended while he stood still has not taken it
+	unlink($self->data . '/capstan_fault.go');
 	CapstanTest::_spew($self->data . '/capstan_fault.new', join(' ', $name, $opt{passing} // 1, $action, $opt{copy_index} // '') . "\n");
 	rename($self->data . '/capstan_fault.new', $self->data . '/capstan_fault') or croak $!;
 }
