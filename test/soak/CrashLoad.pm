@@ -233,6 +233,8 @@ sub drop_pipeline
 	my $pg = $self->{pg};
 
 	$pg->safe_psql(q{SELECT capstan.stop_pipeline('crash')});
+	# drop_pipeline waits for some seconds only
+	$pg->poll_query_until(q{SELECT pid IS NULL FROM capstan.pipeline_status});
 	$pg->safe_psql(q{SELECT capstan.drop_pipeline('crash')});
 }
 

@@ -184,6 +184,7 @@ sub end
 
 	$pg->safe_psql("SELECT capstan.stop_pipeline('$pipeline')");
 	release($gate);
+	$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = '$pipeline'");
 	$pg->safe_psql("SELECT capstan.drop_pipeline('$pipeline')");
 }
 
