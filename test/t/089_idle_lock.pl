@@ -57,7 +57,7 @@ held('false');
 let_go(599);
 ok(poll_until(sub { (lock_connection() // $first) != $first }), 'the lock connection is a new one');
 let_go(598);
-$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '120 s')");
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 cmp_ok(rounds() - $before, '>', 5, 'it has served many rounds');
 is($pg->value("SELECT string_agg(class || ': ' || message, '; ') FROM capstan.incident WHERE severity IN ('retry', 'halt')"), undef, 'no worker has failed');
 $writer->stop;
