@@ -38,6 +38,8 @@ PG_FUNCTION_INFO_V1(capstan_wait_for_gtid);
 
 #define FIRST_NAP_MS 5
 #define LONGEST_NAP_MS 100
+/* A statement's snapshot is registered for its QueryDesc and for its EState. */
+#define REGISTERED_BY_STATEMENT 2
 
 typedef struct Waiter
 {
@@ -99,6 +101,13 @@ is_whole_statement(FunctionCallInfo fcinfo)
 	return true;
 }
 
+/* A statement inside of a function that is not VOLATILE shares the snapshot of the statement that called that, which may read on. */
+static bool
+is_used_once(Snapshot snapshot)
+{
+	return snapshot->active_count == 1 && snapshot->regd_count <= REGISTERED_BY_STATEMENT;
+}
+
 /*
  * The snapshot of the statement that called us keeps all rows that were updated or deleted since, for as long as we wait.  Where rows are updated
  * again and again that slows the very stream that we wait for: each update meets all versions before it.  And
@@ -113,7 +122,8 @@ may_let_others_pass(FunctionCallInfo fcinfo)
 {
 	const char *version = GetConfigOption("server_version_num", false, false);
 
-	return !IsolationUsesXactSnapshot() && ThereAreNoPriorRegisteredSnapshots() && is_whole_statement(fcinfo) && atoi(version) >= 140004;
+	return !IsolationUsesXactSnapshot() && ThereAreNoPriorRegisteredSnapshots() && is_used_once(GetActiveSnapshot()) &&
+		is_whole_statement(fcinfo) && atoi(version) >= 140004;
 }
 
 static void

@@ -71,7 +71,8 @@ my $objects = "SELECT source_table, kind, name, state, statement, note FROM caps
 sub objects { my ($where) = @_; return $pg->safe_psql("SELECT kind, name, state, coalesce(statement, ''), coalesce(note, '') FROM capstan.object_status WHERE pipeline = 'o' AND $where ORDER BY id") }
 
 # An old snapshot keeps CREATE INDEX CONCURRENTLY from ending.
-$pg->safe_psql("CREATE TABLE public.other (x int); INSERT INTO other VALUES (1)");
+$pg->safe_psql("CREATE TABLE public.other (x int); INSERT INTO other VALUES (1); CREATE FUNCTION sharing() RETURNS int STABLE LANGUAGE plpgsql AS
+	\$\$ DECLARE r record; BEGIN FOR r IN SELECT capstan.wait_for_snapshot('o', timeout => '60 s') LOOP END LOOP; RETURN 1; END \$\$");
 my $reader = $pg->background("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM other; SELECT pg_sleep(600)");
 $pg->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND wait_event = 'PgSleep' AND backend_xmin IS NOT NULL", '1');
 start_pipeline($pg, 'o', \@tables, timeout => 0);
@@ -104,7 +105,8 @@ for my $statements ("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT capstan.wait_
 	"BEGIN; DECLARE c CURSOR FOR SELECT * FROM other; SELECT capstan.wait_for_snapshot('o', timeout => '60 s')",
 	"SELECT capstan.wait_for_snapshot('o', timeout => '60 s'), (SELECT count(*) FROM other)",
 	"SELECT capstan.wait_for_snapshot('o', timeout => '60 s') FROM other",
-	"DO \$\$ BEGIN PERFORM capstan.wait_for_snapshot('o', timeout => '60 s'); END \$\$")
+	"DO \$\$ BEGIN PERFORM capstan.wait_for_snapshot('o', timeout => '60 s'); END \$\$",
+	"SELECT sharing(), (SELECT count(*) FROM other)")
 {
 	my ($rc, $out, $err) = $pg->psql($statements);
 	like($err, qr/wait for the snapshot of this statement/, "a waiter whose snapshot may be used again says that it cannot wait: $statements");
