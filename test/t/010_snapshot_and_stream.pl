@@ -17,7 +17,7 @@ use Test::More;
 use CapstanTest;
 
 my $my = CapstanTest::MySQL->start;
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'50ms'" });
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.range_time' => "'50ms'", 'capstan.max_range_rows' => 5000 });
 
 $my->sql(<<'SQL');
 CREATE DATABASE shop;
