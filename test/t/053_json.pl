@@ -112,7 +112,7 @@ for my $case (
 	my ($json, $text) = @$case;
 	my $id = 5000 + ++$number;
 	$my->sql("$CapstanTest::BothWays::SESSION INSERT INTO v.documents VALUES ($id, 0, " . join(', ', (text($json)) x 4) . ')');
-	$pg->safe_psql("SELECT capstan.wait_for_source('json')");
+	$pg->safe_psql("SELECT capstan.wait_for_source('json', timeout => '180 s')");
 	is($pg->value("SELECT l FROM v.documents WHERE id = $id"), $text, "$json is $text");
 }
 my $opaque = '{"b": "base64:type15:eA==", "d": "2020-01-02", "n": 12345678901234567890.123, "t": "-12:00:01.500000", "dt": "2020-01-02 03:04:05.678000"}';
