@@ -278,6 +278,8 @@ my $STAND_STILL = 60;
 sub while_reading
 {
 	my ($options, $harm) = @_;
+	# Those of before must be gone on the server, too, or the harm would be done before ours has begun.
+	poll_until { $my->value(q{SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'capstan' AND info LIKE '%SLEEP(0.005)%'}) == 0 };
 	my $child = fork() // die;
 	if ($child == 0)
 	{
