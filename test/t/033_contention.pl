@@ -62,6 +62,7 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 {
 	$my->sql(q{GRANT FLUSH_TABLES ON *.* TO 'capstan'@'%'}) if $right eq 'FLUSH_TABLES';
 	$my->sql('UPDATE shop.control SET go = 1');
+	my $meter = $my->stall_meter;
 	my @others = (
 		$my->background('CALL shop.write_rows()'),
 		$my->background('CALL shop.analyze_them()'),
@@ -70,7 +71,6 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 
 	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{shop.t,shop.u}', truncate_target => true);
 		SELECT capstan.start_pipeline('p')});
-	my $meter = $my->stall_meter;
 	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '400 s')});
 	my $stalled = $meter->worst_ms / 1000;
 	is($rc, 0, "$right: the snapshot completes") or diag($err);

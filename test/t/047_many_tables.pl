@@ -90,11 +90,11 @@ for my $run (1, 2)
 {
 	$pg->safe_psql("SELECT capstan.create_pipeline('m', server => 'source', tables => '{m.*}', truncate_target => true)");
 	$my->sql('DELETE FROM w.worst; DELETE FROM w.go');
+	my $meter = $my->stall_meter;
 	my @writers = map { $my->background("USE m; CALL write_some($_, $run * 1000, 250)") } 0 .. 3;
 	# A transaction that nobody waits for: its tables cannot be locked, until others have been.
 	my $open = $my->background("USE m; CALL keep_open($run)");
 	$my->wait_executing('DO SLEEP(0.05)%');
-	my $meter = $my->stall_meter;
 	$pg->safe_psql("SELECT capstan.start_pipeline('m')");
 	for (1 .. ($run == 2 ? 4 : 0))
 	{
