@@ -22,6 +22,7 @@
 
 #include "errcodes.h"
 #include "meta/meta.h"
+#include "meta/pipelinedef.h"
 #include "worker/internal.h"
 
 /* Back-off after the n-th transient failure in a row: doubles up to the longest. */
@@ -146,9 +147,29 @@ safe_hint(const ErrorData *error)
 	return NULL;
 }
 
-/* In a transaction of its own; says whether the pipeline is halted now (or was before). */
+/*
+ * Was the world changed while this worker ran?  Somebody has added, removed or resynced tables: the worker will be replaced, and may have
+ * failed over just that.  If it is a failure of its own, the next one meets it again.
+ */
 static bool
-store(const Incident *incident, int64 pipeline_id, bool transient)
+is_superseded(PipelineSlot *slot, bool is_pipeline_worker)
+{
+	bool		superseded;
+
+	LWLockAcquire(Capstan->lock, LW_SHARED);
+	superseded = slot->generation != slot->running_generation || (!is_pipeline_worker && slot->run_id != MyArgs.generation);
+	LWLockRelease(Capstan->lock);
+	return superseded;
+}
+
+/*
+ * In a transaction of its own; says whether the pipeline is halted now (or was before).
+ *
+ * Who stops, starts, or resyncs holds the row of the pipeline until he commits.  What he was about to put right must not halt it behind his
+ * back: so before a halt he is waited for, and it is asked once more whether he has.
+ */
+static bool
+store(Incident *incident, PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_worker, bool transient)
 {
 	Pipeline   *pipeline;
 	bool		halted;
@@ -156,6 +177,13 @@ store(const Incident *incident, int64 pipeline_id, bool transient)
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
+	if (!transient)
+	{
+		(void) capstan_meta_lock_pipeline(incident->pipeline);
+		transient = is_superseded(slot, is_pipeline_worker);
+		if (transient)
+			incident->severity = "retry";
+	}
 	pipeline = capstan_meta_pipeline_by_id(pipeline_id);
 	halted = pipeline != NULL && pipeline->halted_by != 0;
 	if (pipeline != NULL && !(halted && transient))
@@ -194,21 +222,6 @@ long
 capstan_failure_backoff_ms(int failures)
 {
 	return Min(BACKOFF_FIRST_MS << Min(failures, 10), BACKOFF_LONGEST_MS);
-}
-
-/*
- * Was the world changed while this worker ran?  Somebody has added, removed or resynced tables: the worker will be replaced, and may have
- * failed over just that.  If it is a failure of its own, the next one meets it again.
- */
-static bool
-is_superseded(PipelineSlot *slot, bool is_pipeline_worker)
-{
-	bool		superseded;
-
-	LWLockAcquire(Capstan->lock, LW_SHARED);
-	superseded = slot->generation != slot->running_generation || (!is_pipeline_worker && slot->run_id != MyArgs.generation);
-	LWLockRelease(Capstan->lock);
-	return superseded;
 }
 
 /* What the launcher should do now. */
@@ -277,7 +290,7 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 
 	PG_TRY();
 	{
-		halted = store(&incident, pipeline_id, transient);
+		halted = store(&incident, slot, pipeline_id, is_pipeline_worker, transient);
 	}
 	PG_CATCH();
 	{

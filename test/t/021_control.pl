@@ -7,7 +7,7 @@
 # Asserted: nothing happens before COMMIT, and nothing after ROLLBACK; a wait returns as
 # soon as the rows are visible and not before, also under REPEATABLE READ, and says what is
 # missing when it gives up; states and lag in the views are true; a restored copy waits
-# to be adopted and then goes on from what it holds; the password is nowhere.
+# to be adopted and then goes on from what it holds; a failure that somebody puts right at the same time does not halt; the password is nowhere.
 # Not asserted: bad arguments (020_bad_input.pl, sql/), crashes.
 
 use strict;
@@ -195,6 +195,24 @@ state_is('streaming', 'and the original runs beside it');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('p')}, @copy);
 $pg->safe_psql(q{SELECT capstan.drop_pipeline('p')}, @copy);
 is($pg->value('SELECT count(*) FROM capstan.pipeline_status', @copy), 0, 'stop and drop one after the other: drop waits for the worker');
+
+# A worker fails over what somebody is about to put right: its halt waits for him, and is over then.
+my ($failing) = $pg->worker_pids(qr/capstan pipeline/);
+kill('STOP', $failing);
+$my->sql('TRUNCATE TABLE shop.t');
+my $holder = $pg->background('SELECT pg_advisory_lock(1); SELECT pg_sleep(600)');
+$pg->poll_query_until(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND granted}, 1);
+my $operator = $pg->background(q{BEGIN; SELECT capstan.resync_table('p', 'shop.t', 'it was truncated'); SELECT pg_advisory_lock(1); COMMIT});
+$pg->poll_query_until(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND NOT granted}, 1);
+kill('CONT', $failing);
+ok($pg->poll_query_until("SELECT count(*) FROM pg_stat_activity WHERE pid = $failing AND wait_event_type = 'Lock'", 1), 'a worker that fails waits for who has begun to resync the table');
+$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()});
+$holder->wait;
+is($operator->wait, 0, '... which is done') or diag($operator->errors);
+insert();
+($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '180 s'); SELECT capstan.wait_for_source('p', timeout => '180 s')});
+is($rc, 0, '... and it does not halt over what is put right') or diag($err);
+tables_equal($my, $pg, ['shop.*'], 'resynced');
 
 # Drop.
 ($state) = failure(q{SELECT capstan.drop_pipeline('p')});
