@@ -99,7 +99,7 @@ sub _sample
 
 sub _lsn { return $_[0]->value("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint") }
 
-# A snapshot of the schema.
+# A snapshot of the schema. timeout => seconds, sample => how often to look at memory, in seconds.
 sub run
 {
 	my ($my, $pg, $schema, %opt) = @_;
@@ -118,7 +118,7 @@ sub run
 	while ($wait->running)
 	{
 		_sample($pg, $figures{memory});
-		sleep 0.2;
+		sleep($opt{sample} // 0.2);
 	}
 	die $wait->errors if $wait->wait != 0;
 	$figures{copy} = time - $start;
