@@ -46,7 +46,7 @@ for my $phase ('snapshot', 'stream')
 		if ($load->phase ne $phase)
 		{
 			# Copied already, on a fast machine: once more.
-			last if $struck >= 4 || $copies == 5;
+			last if $struck >= 4 || $copies == 30;
 			$copies++;
 			$load->drop_pipeline;
 			$load->start_pipeline;
