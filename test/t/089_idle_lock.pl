@@ -4,7 +4,8 @@
 # has not been used for 20 s. A round takes so long when the target is locked, or the stream has to catch up. The new connection was once
 # given the life of one round, and then used in the next: memory that was freed.
 # How: the target is locked for 21 s in the first round of a table that is copied in many; one copy worker.
-# Asserted: the lock connection is another one after that, rounds follow, no worker fails, contents are equal.
+# Asserted: the lock connection is another one after that, rounds follow, no worker fails, nor has one crashed (then the server
+# begins anew, and the copy goes on as if nothing had happened), contents are equal.
 # Not asserted: batches of small tables and consistent snapshots, which have connections of their own kind.
 
 use strict;
@@ -42,6 +43,10 @@ sub hold { return $pg->background("BEGIN; LOCK TABLE s.a IN SHARE MODE; SELECT p
 sub let_go { $pg->safe_psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep($_[0])%' AND pid <> pg_backend_pid()") }
 sub held { return $pg->poll_query_until("SELECT count(*) FROM pg_locks WHERE relation = 's.a'::regclass AND mode = 'ShareLock' AND granted = $_[0]", 1) }
 
+# It begins anew with all others when a process has crashed.
+sub checkpointer_start { return $pg->value("SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'") }
+
+my $up = checkpointer_start();
 my $holder = hold(599);
 held('true');
 $pg->safe_psql("SELECT capstan.start_pipeline('p')");
@@ -60,6 +65,7 @@ let_go(598);
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 cmp_ok(rounds() - $before, '>', 5, 'it has served many rounds');
 is($pg->value("SELECT string_agg(class || ': ' || message, '; ') FROM capstan.incident WHERE severity IN ('retry', 'halt')"), undef, 'no worker has failed');
+is(checkpointer_start(), $up, '... or crashed');
 $writer->stop;
 sync_pipeline($pg, 'p');
 tables_equal($my, $pg, ['s.*'], 'after it');
