@@ -134,6 +134,7 @@ sub drop
 	my ($pg, $schema) = @_;
 
 	$pg->safe_psql("SELECT capstan.stop_pipeline('scale')");
+	$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = 'scale'");
 	$pg->safe_psql("SELECT capstan.drop_pipeline('scale')");
 	# a transaction cannot lock as many tables at once as there may be
 	while (my @some = map { $_->[0] } $pg->query("SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = '$schema' LIMIT 500"))

@@ -98,6 +98,7 @@ tables_equal($my, $pg, \@tables, 'after a stop');
 ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'streaming'), 'streams');
 
 $pg->safe_psql("SELECT capstan.stop_pipeline('shop')");
+$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = 'shop'");
 $pg->safe_psql("SELECT capstan.drop_pipeline('shop')");
 is($pg->value("SELECT count(*) > 0 FROM shop.orders"), 't', 'the target tables stay');
 

@@ -77,6 +77,7 @@ sub halts
 sub drop
 {
 	$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+	$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = 'p'");
 	$pg->safe_psql(q{SELECT capstan.drop_pipeline('p')});
 }
 
@@ -174,6 +175,7 @@ ok($pg->poll_query_until(q{SELECT state FROM capstan.pipeline_status WHERE pipel
 is($pg->value(q{SELECT class FROM capstan.incident WHERE pipeline = 'q' AND severity = 'halt'}), 'gtids_purged', 'with its class');
 is($pg->value(q{SELECT string_agg(state, ', ' ORDER BY state) FROM capstan.table_status WHERE pipeline = 'q'}), 'copying, streaming', 'in its second round');
 $pg->safe_psql(q{SELECT capstan.stop_pipeline('q')});
+$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = 'q'");
 $pg->safe_psql(q{SELECT capstan.drop_pipeline('q')});
 state_is('streaming', 'the other pipeline was connected and goes on');
 $pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM capstan.pipeline_status});

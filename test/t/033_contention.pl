@@ -84,6 +84,7 @@ for my $right ('LOCK TABLES', 'FLUSH_TABLES')
 	$pg->safe_psql(q{SELECT capstan.wait_for_source('p', timeout => '180 s')});
 	tables_equal($my, $pg, ['shop.t', 'shop.u'], $right) if $rc == 0;
 	$pg->safe_psql(q{SELECT capstan.stop_pipeline('p')});
+	$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = 'p'");
 	$pg->safe_psql(q{SELECT capstan.drop_pipeline('p')});
 }
 done_testing();

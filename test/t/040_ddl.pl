@@ -58,6 +58,7 @@ sub start_pipeline
 sub drop_pipeline
 {
 	$pg->safe_psql("SELECT capstan.stop_pipeline('p')");
+	$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = 'p'");
 	$pg->safe_psql("SELECT capstan.drop_pipeline('p')");
 }
 

@@ -141,6 +141,7 @@ for my $column (qw(ts c f))
 	is($pg->safe_psql('SELECT class, detail FROM capstan.incident_status ORDER BY id DESC LIMIT 1') =~ /^partial_row_image\|Column $column: .*default is not known/, 1, '... and says so');
 	is($pg->value('SELECT count(*) FROM r.empty_first'), 0, '... with nothing put');
 	$pg->safe_psql("SELECT capstan.stop_pipeline('r')");
+	$pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status WHERE pipeline = 'r'");
 	$pg->safe_psql("SELECT capstan.drop_pipeline('r')");
 	$my->sql('DELETE FROM r.empty_first');
 	$pg->safe_psql("SELECT capstan.create_pipeline('r', server => 'source', tables => '{r.empty_first}'); SELECT capstan.start_pipeline('r')");
