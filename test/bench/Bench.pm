@@ -44,7 +44,7 @@ sub new
 	system('mkdir', '-p', $OUT) == 0 or die "mkdir: $?";
 	$self->{my} = CapstanTest::MySQL->start(options => \@MYSQL);
 	$self->{my}->grant;
-	$self->{pg} = CapstanTest::Postgres->start(name => 'target', conf => \%CONF);
+	$self->{pg} = CapstanTest::Postgres->start(name => 'target', measured => 1, conf => \%CONF);
 	$self->_library;
 	return $self;
 }
@@ -59,7 +59,7 @@ sub publisher
 {
 	my ($self) = @_;
 
-	$self->{publisher} //= CapstanTest::Postgres->start(name => 'publisher', conf => \%CONF);
+	$self->{publisher} //= CapstanTest::Postgres->start(name => 'publisher', measured => 1, conf => \%CONF);
 	return $self->{publisher};
 }
 

@@ -16,7 +16,7 @@ use Scale;
 $| = 1;
 my @scenarios = @ARGV ? @ARGV : qw(tables=1000 tables=10000 mixed=1000 rows=1000000 rows=10000000);
 my $my = CapstanTest::MySQL->start(options => [ '--innodb-buffer-pool-size=1G', '--table-open-cache=4000', '--sync-binlog=0', '--innodb-flush-log-at-trx-commit=0' ]);
-my $pg = CapstanTest::Postgres->start(conf => {@Scale::CONF});
+my $pg = CapstanTest::Postgres->start(measured => 1, conf => {@Scale::CONF});
 
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');

@@ -17,7 +17,7 @@ use CapstanTest;
 use Scale;
 
 my $my = CapstanTest::MySQL->start(options => [ '--sync-binlog=0', '--innodb-flush-log-at-trx-commit=0' ]);
-my $pg = CapstanTest::Postgres->start(conf => {@Scale::CONF, 'capstan.range_time' => "'300ms'"});
+my $pg = CapstanTest::Postgres->start(measured => 1, conf => {@Scale::CONF, 'capstan.range_time' => "'300ms'"});
 
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');

@@ -23,7 +23,7 @@ my $MOST_KB = 100 * 1024;
 
 my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--innodb-redo-log-capacity=1G', '--max-binlog-cache-size=8G',
 		'--max-allowed-packet=256M', '--xa-detach-on-prepare=ON', '--max-binlog-size=100M' ]);
-my $pg = CapstanTest::Postgres->start(conf => { shared_buffers => "'16MB'", max_wal_size => "'4GB'", max_prepared_transactions => 2 });
+my $pg = CapstanTest::Postgres->start(measured => 1, conf => { shared_buffers => "'16MB'", max_wal_size => "'4GB'", max_prepared_transactions => 2 });
 
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');

@@ -21,7 +21,7 @@ use CapstanTest::BothWays;
 my $N = 30;
 my $my = CapstanTest::MySQL->start(options => [ '--max-allowed-packet=1G', '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--innodb-doublewrite=OFF', '--innodb-redo-log-capacity=1G',
 		'--innodb-buffer-pool-size=800M', '--binlog-cache-size=500M' ]);
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => $N, shared_buffers => "'16MB'", max_wal_size => "'4GB'" });
+my $pg = CapstanTest::Postgres->start(measured => 1, conf => { 'capstan.max_range_rows' => $N, shared_buffers => "'16MB'", max_wal_size => "'4GB'" });
 
 $my->grant;
 # Ranges that are planned are noted: a lock may have to be taken again for one, where the machine stood still.

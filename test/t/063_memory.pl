@@ -21,7 +21,7 @@ use CapstanTest::BothWays;
 my $long = $ENV{CAPSTAN_LONG};
 my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0', '--max-allowed-packet=1G', '--innodb-log-buffer-size=16M',
 	'--innodb-redo-log-capacity=4G', '--replica-max-allowed-packet=1G' ]);
-my $pg = CapstanTest::Postgres->start(conf => { max_locks_per_transaction => 256, shared_buffers => "'64MB'", 'capstan.copy_workers' => 1 });
+my $pg = CapstanTest::Postgres->start(measured => 1, conf => { max_locks_per_transaction => 256, shared_buffers => "'64MB'", 'capstan.copy_workers' => 1 });
 
 # A worker's anonymous memory in kB; undef if it is not there.
 sub memory

@@ -18,7 +18,7 @@ use CapstanTest;
 use CapstanTest::BothWays;
 
 my $my = CapstanTest::MySQL->start(options => [ '--max-allowed-packet=1G', '--innodb-redo-log-capacity=2G', '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0' ]);
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.copy_workers' => 1 });
+my $pg = CapstanTest::Postgres->start(measured => 1, conf => { 'capstan.copy_workers' => 1 });
 
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan; CREATE SCHEMA v');

@@ -18,12 +18,13 @@ my $installed = $ENV{CAPSTAN_INSTALLED};
 # of conf are written as they are, so quote what needs it. It does without fsync, since
 # what the tests kill is processes and not the machine; and how full the machine's disk is does not matter. fault_points => 1:
 # the build with fault points (fault_point), for all instances of the script. modules => ['map_test']: these of test/modules
-# are built and installed, too.
+# are built and installed, too. measured => 1: memory or time of its processes will be measured; else the C library overwrites what is freed,
+# so that nobody goes on with it unnoticed.
 sub start
 {
 	my ($class, %opt) = @_;
 	my %conf = (fsync => 'off', max_worker_processes => 16, 'capstan.max_disk_usage' => 0, %{ $opt{conf} // {} });
-	my $self = bless { database => $opt{database} // 'postgres' }, $class;
+	my $self = bless { database => $opt{database} // 'postgres', measured => $opt{measured} }, $class;
 
 	if ($opt{fault_points} && !$ENV{CAPSTAN_FAULT_POINTS})
 	{
@@ -39,7 +40,7 @@ sub start
 	$self->{dir} = CapstanTest::ctl('pg_new', $opt{name} // 'pg',
 		map { "$_ = $conf{$_}" } sort keys %conf);
 	CapstanTest::register($self);
-	CapstanTest::ctl('pg_start', $self->{dir});
+	$self->start_again;
 	$self->{words} = [ split /\n/, CapstanTest::ctl('pg_psql_words', $self->{dir}) ];
 	return $self;
 }
@@ -215,6 +216,8 @@ sub stop
 sub start_again
 {
 	my ($self) = @_;
+
+	local $ENV{MALLOC_PERTURB_} = $self->{measured} ? 0 : 165;
 	CapstanTest::ctl('pg_start', $self->{dir});
 }
 
