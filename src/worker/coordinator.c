@@ -36,8 +36,9 @@
 /* A touch is bounded (readview.c); more than that means that a copy worker is in trouble. */
 #define TOUCH_TIMEOUT_MS 2000
 #define POLL_MS 1000
-/* Tables that a round of many plans for at least. */
+/* Tables that a round of many plans for at least, and how long it aims to hold their locks: each table adds to that. */
 #define LEAST_BATCH 8
+#define HOLD_WANTED_US 1500
 
 /* Time for one climb of the lock ladder; after that a warning incident, a longer pause, and other tables.  Shorter where a try may wait only shortly. */
 #define LOCK_BUDGET_MS Min(30000, Max(2000, 30 * capstan_max_lock_wait))
@@ -234,11 +235,15 @@ take_lock(CopyRun *run, const RoundPlan *plan)
 	return false;
 }
 
-/* How many tables the next rounds plan for: some more than could be locked in this one. */
+/* How many tables the next rounds plan for: some more than could be locked in this one, fewer where that was held for long. */
 static void
 learn_batch(CopyRun *run, int ngranted)
 {
-	run->batch_tables = Min(Max(ngranted + ngranted / 4, LEAST_BATCH) + 1, CAPSTAN_ROUND_TABLES);
+	int			next = ngranted + ngranted / 4 + 1;
+
+	if (run->batch_hold_us > HOLD_WANTED_US)
+		next = ngranted - Max(ngranted / 8, 1);
+	run->batch_tables = Min(Max(next, LEAST_BATCH), CAPSTAN_ROUND_TABLES);
 }
 
 /* Locks on many tables; those that are not to be had now are left out.  False: none was had. */
@@ -289,6 +294,7 @@ capture(CopyRun *run, const RoundPlan *plan)
 	TableLockKind kind;
 
 	run->nleft_out = 0;
+	run->batch_hold_us = 0;
 	if (!(many ? take_locks(run, plan) : take_lock(run, plan)))
 		return false;
 	kind = many ? TABLE_LOCK_READ : run->lock->held;
@@ -316,6 +322,7 @@ capture(CopyRun *run, const RoundPlan *plan)
 	good = good && capstan_coordinator_wait_for_others(run, touch_in_lock ? COPY_TOUCHED : COPY_VIEW_OPEN, VIEWS_TIMEOUT_MS);
 	CAPSTAN_FAULT("views_open");
 	hold_us = many ? capstan_lockbatch_release(run->batch, run->lock->helper) : capstan_tablelock_release(run->lock);
+	run->batch_hold_us = hold_us;
 
 	CAPSTAN_FAULT("unlocked");
 	if (good && !touch_in_lock)

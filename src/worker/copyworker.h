@@ -93,6 +93,7 @@ typedef struct CopyRun
 	int			most_tables;	/* of a round of many tables: there is a connection for each of them */
 	int			batch_tables;	/* so many can be locked in the time that there is for it, as far as is known; 0: not yet */
 	int64		batch_wait_us;	/* of its last acquire */
+	int64		batch_hold_us;	/* of what that had; 0: nothing */
 	LockAnswer	answers[CAPSTAN_ROUND_TABLES];
 	List	   *alone;			/* ids (int64 *) of small tables that could not be locked with others: one by one, after those */
 	List	   *deferred;		/* of DeferredTable */
