@@ -60,6 +60,7 @@ typedef struct SourceColumnObject
 	int			column;			/* in SourceTable.columns */
 	char	   *default_text;	/* NULL: none */
 	bool		default_is_expression;
+	bool		default_is_cut;	/* it has a zero byte: default_text ends there */
 	bool		auto_increment;
 	bool		on_update;		/* ON UPDATE CURRENT_TIMESTAMP */
 	char	   *generation;		/* of a generated column; NULL: it is none */

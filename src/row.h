@@ -72,6 +72,7 @@ typedef struct SourceColumn
 	bool		invisible;
 	bool		server_fills;	/* from the schema only: generated, expression default, AUTO_INCREMENT */
 	bool		constant_default;	/* from the schema only */
+	bool		fixed_point;	/* FLOAT, DOUBLE: declared as (M,D), which the source compares not exactly; from the schema only */
 	uint32_t	octets;			/* CHAR, VARCHAR, BINARY, VARBINARY: most bytes a value can have; else 0 */
 	uint8_t		length_bytes;	/* TEXT, BLOB, JSON, GEOMETRY, VECTOR: 1 to 4 bytes of length; else 0 */
 	uint8_t		precision;		/* DECIMAL: digits; BIT: bits (1 to 64); else 0 */

@@ -5,7 +5,8 @@
  * Called by expression.c.  The types of all values together decide:
  *
  *	   integers, decimals			both sides exactly, by value
- *	   with a floating-point number	both sides as double precision
+ *	   with a floating-point number	both sides as double precision; not one declared as (M,D): what differs from it by less than half of
+ *									its last digit is equal to it there
  *	   text							by the column's collation: only _bin ones, by characters; utf8mb4_0900_bin by all of
  *									them, the others without blanks at the end (PAD SPACE), and then only = and <>
  *	   binary strings				by bytes
@@ -153,6 +154,8 @@ comparable_dates(ExprParser *parser, ExprNode **nodes, int n)
 	int			ncolumns = 0;
 	bool		as_dates = true;
 
+	if (parser->policies.zero_dates == ZERO_DATES_INFINITY)
+		return refuse(parser, "dates are compared, and those without a month or a day are -infinity here") != NULL;
 	for (int i = 0; i < n; i++)
 	{
 		if (nodes[i]->column != NULL)
@@ -172,7 +175,7 @@ comparable_dates(ExprParser *parser, ExprNode **nodes, int n)
 			continue;
 		if (node->class == CLASS_STRING)
 		{
-			bool		with_time = column->type == SOURCE_DATETIME;
+			bool		with_time = column != NULL && column->type == SOURCE_DATETIME;
 
 			if (ncolumns != 1 || !is_calendar_text(node->string, with_time, with_time && n == 2 ? -1 : column->scale))
 				return refuse(parser, "a string that is not written as the column's values are is compared with a date") != NULL;
@@ -205,6 +208,9 @@ capstan_expression_comparable(ExprParser *parser, ExprNode **nodes, int n, bool 
 		return true;
 	if (count[CLASS_INT] + count[CLASS_DECIMAL] + count[CLASS_DOUBLE] == known)
 	{
+		for (int i = 0; i < n; i++)
+			if (nodes[i]->column != NULL && nodes[i]->column->fixed_point)
+				return refuse(parser, "a floating-point number with a fixed number of digits is compared") != NULL;
 		/* of several values, MySQL compares each pair by its own types */
 		if (n > 2 && nodes[0]->class != CLASS_DOUBLE)
 			return refuse(parser, "floating-point and exact numbers are compared in one list") != NULL;

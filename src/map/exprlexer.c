@@ -162,6 +162,18 @@ read_number(const char **p)
 	return token(kind, pnstrdup(start, *p - start));
 }
 
+/* What stands behind _utf16 and the like are the string's bytes: other characters than they seem. */
+static bool
+is_other_than_ascii(const char *charset)
+{
+	static const char *const others[] = {"ucs2", "utf16", "utf16le", "utf32", "swe7"};
+
+	for (int i = 0; i < (int) lengthof(others); i++)
+		if (strcmp(charset, others[i]) == 0)
+			return true;
+	return false;
+}
+
 static ExprToken
 read_word(const char **p)
 {
@@ -178,6 +190,8 @@ read_word(const char **p)
 	{
 		if (strcmp(word, "_binary") == 0)
 			return token(EXPR_BAD, "a binary string");
+		if (is_other_than_ascii(word + 1))
+			return token(EXPR_BAD, psprintf("a string of character set %s", word + 1));
 		return read_string(p);
 	}
 	/* x'..', b'..', n'..' */

@@ -56,6 +56,9 @@ key_bytes(const SourceColumn *column, uint32 prefix)
 			most = (uint64) capstan_typemap_characters(column) * character_bytes(column);
 			break;
 		case SOURCE_TEXT:
+			/* a byte of some character sets is a character of three bytes in utf-8 */
+			most = 3 * ((UINT64CONST(1) << (8 * column->length_bytes)) - 1);
+			break;
 		case SOURCE_BLOB:
 			most = (UINT64CONST(1) << (8 * column->length_bytes)) - 1;
 			break;

@@ -196,8 +196,8 @@ static void
 add_default(ObjectBuild *build, int table, const SourceColumn *column, const SourceColumnObject *extra)
 {
 	TargetObject *object = object_add(build, table, "default", column->name, extra->default_text);
-	char	   *note = NULL;
-	char	   *sql = capstan_map_default(column, extra->default_text, extra->default_is_expression, &note);
+	char	   *note = "it has a zero byte";
+	char	   *sql = extra->default_is_cut ? NULL : capstan_map_default(column, extra->default_text, extra->default_is_expression, &note);
 
 	if (sql == NULL)
 	{

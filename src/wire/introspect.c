@@ -243,6 +243,10 @@ set_type(Build *build, SourceColumn *column, char **row)
 		case SOURCE_BIT:
 			column->precision = to_size(build, row[COL_PRECISION], 64);
 			break;
+		case SOURCE_FLOAT:
+		case SOURCE_DOUBLE:
+			column->fixed_point = row[COL_FULL_TYPE] != NULL && strchr(row[COL_FULL_TYPE], ',') != NULL;
+			break;
 		case SOURCE_DATETIME:
 		case SOURCE_TIMESTAMP:
 		case SOURCE_TIME:

@@ -127,7 +127,10 @@ add_column_object(void *arg, char **row, const unsigned long *lengths, int ncolu
 	object->column = column;
 	object->generation = text_or_null(row[COLUMN_GENERATION]);
 	if (row[COLUMN_DEFAULT] != NULL)
+	{
 		object->default_text = pstrdup(row[COLUMN_DEFAULT]);
+		object->default_is_cut = strlen(object->default_text) < lengths[COLUMN_DEFAULT];
+	}
 	object->default_is_expression = strstr(extra, "DEFAULT_GENERATED") != NULL;
 	object->auto_increment = strstr(extra, "auto_increment") != NULL;
 	object->on_update = strstr(extra, "on update ") != NULL;

@@ -260,6 +260,48 @@ for my $row (0 .. $#there)
 is(join("\n", map { "$checks[$_] -> $translated{$_}: $rows[ $differ{$_}[0] ]" } sort { $a <=> $b } keys %differ), '', scalar(@known) . ' checks say the same of ' . scalar(@there) . ' rows');
 is($pg->safe_psql("SELECT count(*), count(*) FILTER (WHERE result = 'done') FROM capstan.create_constraints('c')"), scalar(@known) . '|' . scalar(@known), 'and can all be made');
 
+# ---- what the source compares in a way of its own: not translated, and so no row of its is refused ----
+
+$my->sql(<<'SQL');
+SET sql_mode = '';
+CREATE DATABASE w;
+USE w;
+CREATE TABLE fixed (id INT PRIMARY KEY, f FLOAT(10,2), x DOUBLE(10,2), CONSTRAINT equal_f CHECK (f <= 0.1), CONSTRAINT equal_x CHECK (x = f), CONSTRAINT whole CHECK (x IS NOT NULL OR f IS NULL));
+CREATE TABLE texts (id INT PRIMARY KEY, z VARCHAR(10) COLLATE utf8mb4_bin, n VARCHAR(5) DEFAULT 'a\0b', CONSTRAINT wide CHECK (z <> _utf16'ab'), CONSTRAINT same CHECK (z <> _latin1'cd'));
+CREATE TABLE constant (id INT PRIMARY KEY, da DATE, CONSTRAINT dates CHECK (da > '2000-01-01' AND DATE '2021-01-01' > '2020-01-01'));
+CREATE TABLE partial (id INT PRIMARY KEY, da DATE, dt DATETIME, CONSTRAINT later CHECK (da >= '2015-01-01'), CONSTRAINT later_than CHECK (dt > da), CONSTRAINT some CHECK (da IS NOT NULL));
+INSERT INTO fixed VALUES (1, 0, 0);
+INSERT INTO texts VALUES (1, 'aa', 'n');
+INSERT INTO constant VALUES (1, '2020-01-01');
+INSERT INTO partial VALUES (1, '2015-05-01', '2015-06-01');
+SQL
+my @tiny = map { "t$_" } 1 .. 9;
+$my->sql('CREATE TABLE w.tiny (id INT PRIMARY KEY, ' . join(', ', map { "$_ TINYTEXT CHARACTER SET latin1" } @tiny) . ', KEY of_all (' . join(', ', map { "$_(255)" } @tiny) . '), KEY of_two (t1(255), t2(255)))');
+start_pipeline($pg, 'w', [qw(w.fixed w.texts w.constant w.tiny)]);
+start_pipeline($pg, 'infinity', ['w.partial'], zero_dates => "'infinity'");
+is($pg->safe_psql("SELECT source_table, name, state, coalesce(note, '') FROM capstan.object_status WHERE pipeline IN ('w', 'infinity') AND kind IN ('check', 'default', 'index') ORDER BY 1, 2"), <<'OUT' =~ s/\n\z//r, 'they are not translated');
+constant|dates|not_translated|a string that is not written as the column's values are is compared with a date
+fixed|equal_f|not_translated|a floating-point number with a fixed number of digits is compared
+fixed|equal_x|not_translated|a floating-point number with a fixed number of digits is compared
+fixed|whole|pending|
+partial|later|not_translated|dates are compared, and those without a month or a day are -infinity here
+partial|later_than|not_translated|dates are compared, and those without a month or a day are -infinity here
+partial|some|pending|
+texts|n|not_translated|it has a zero byte
+texts|same|pending|
+texts|wide|not_translated|it has a string of character set utf16
+tiny|of_all|left_to_user|by their types its keys can be larger than the 2600 bytes that fit into an index, and a row with a larger one could not be written; create it if your values are shorter
+tiny|of_two|done|of whole values instead of prefixes
+OUT
+$pg->safe_psql("SELECT capstan.create_constraints('w'), capstan.create_constraints('infinity')");
+my @long = map { "'" . join('', map { chr(0xC0 + int rand 0x40) } 1 .. 255) . "'" } @tiny;
+$my->sql("SET sql_mode = ''; USE w; INSERT INTO fixed VALUES (2, 0.1, 0.1); INSERT INTO texts VALUES (2, 'ab', 'n'), (3, 'cde', NULL); INSERT INTO constant VALUES (2, '2020-01-01'); INSERT INTO tiny VALUES (1, " . join(', ', @long) . ");
+	INSERT INTO partial VALUES (2, '2015-05-00', '2015-06-00')");
+sync_pipeline($pg, $_) for qw(w infinity);
+tables_equal($my, $pg, [qw(w.fixed w.texts w.constant w.tiny)], 'and rows that they would refuse are there');
+is($pg->value("SELECT string_agg(concat_ws(' ', id, da, dt), ',' ORDER BY id) FROM w.partial"), '1 2015-05-01 2015-06-01 00:00:00,2 -infinity -infinity', '... dates, too');
+drop_pipeline($pg, $_) for qw(w infinity);
+
 # ---- an index that cannot be built stops nothing ----
 
 $my->sql("CREATE DATABASE f; CREATE TABLE f.t (id INT PRIMARY KEY, x INT, y INT, KEY x (x), KEY y (y)); INSERT INTO f.t VALUES (1, 1, 1)");

@@ -160,6 +160,10 @@ set_arguments(SourceColumn *column, const char *arguments, const char *end)
 		case SOURCE_BIT:
 			column->precision = first;
 			break;
+		case SOURCE_FLOAT:
+		case SOURCE_DOUBLE:
+			column->fixed_point = comma != NULL;
+			break;
 		case SOURCE_CHAR:
 		case SOURCE_VARCHAR:
 		case SOURCE_BINARY:

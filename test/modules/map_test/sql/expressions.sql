@@ -10,11 +10,11 @@ SET search_path = test_expressions, public;
 \pset format unaligned
 
 CREATE TABLE spec (t text);
-INSERT INTO spec VALUES ('id int key; a int; k int; u int unsigned; b bigint; bu bigint unsigned; d decimal(10,2); f float; x double; '
+INSERT INTO spec VALUES ('id int key; a int; k int; u int unsigned; b bigint; bu bigint unsigned; d decimal(10,2); f float; x double; fm float(10,2); '
 	'z varchar(20) collate=utf8mb4_bin; n varchar(20) collate=utf8mb4_0900_bin; ci varchar(20); l varchar(20) collate=latin1_bin; '
 	'sj varchar(20) collate=sjis_bin; c char(5) collate=utf8mb4_0900_bin; e enum(''a'',''b'') collate=utf8mb4_bin; vb varbinary(10); '
 	'da date; dt datetime; d3 datetime(3); ts timestamp; y year; bi bit(3); j json; `we''ird "n% ame` int');
-CREATE TABLE target (id int, a int, k int, u bigint, b bigint, bu numeric(20,0), d numeric(10,2), f real, x float8, z varchar(20), n varchar(20), ci varchar(20),
+CREATE TABLE target (id int, a int, k int, u bigint, b bigint, bu numeric(20,0), d numeric(10,2), f real, x float8, fm real, z varchar(20), n varchar(20), ci varchar(20),
 	l varchar(20), sj varchar(20), c varchar(5), e text, vb bytea, da date, dt timestamp(0), d3 timestamp(3), ts timestamptz(0), y smallint, bi bit(3), j jsonb,
 	"we'ird ""n% ame" int);
 
@@ -43,7 +43,8 @@ SELECT show(c) FROM unnest(ARRAY[
 	'((`a` DIV 0) = 1)', '((2147483647 + 1) > `a`)', '((9223372036854775807 + 1) > `a`)', '((`a` % -(2)) = 1)', '(coalesce(`b`,`bu`) > 0)', '((`a` * `b`) = 1)', '(`a` = 99999999999999999999999999)']) c;
 -- Decimals and floating-point numbers.
 SELECT show(c) FROM unnest(ARRAY['(`d` >= 0.5)', '(`d` > `a`)', '(`x` >= 1e3)', '(`f` = 0.1)', '(`f` > `d`)', '(`x` between 0 and 1.5)', '(`x` in (1,2.5,1e3))',
-	'(`a` in (1,1e3))', '((`d` + 1) > 0)', '((`x` * 2) > 0)', '(`d` <> -(0.5))']) c;
+	'(`a` in (1,1e3))', '((`d` + 1) > 0)', '((`x` * 2) > 0)', '(`d` <> -(0.5))',
+	'(`fm` = 0.1)', '(`f` < `fm`)', '(`fm` in (1,2))', '(`fm` is null)']) c;
 -- Texts: only by collations that Postgres has, too.
 SELECT show(c) FROM unnest(ARRAY[
 	'(`z` = _utf8mb4\''it\\\''s \\\\ x  \'')', '(`n` = _utf8mb4\''a \'')', '(`n` < _utf8mb4\''b\'')', '(`z` in (_utf8mb4\''a\'',_utf8mb4\''b\\n\''))', '(`l` <> _latin1\''x\'')',
@@ -51,7 +52,7 @@ SELECT show(c) FROM unnest(ARRAY[
 SELECT show(c) FROM unnest(ARRAY[
 	'(`z` < _utf8mb4\''b\'')', '(`ci` = _utf8mb4\''a\'')', '(`sj` = _sjis\''a\'')', '(`c` = _utf8mb4\''a\'')', '(`e` > _utf8mb4\''a\'')', '(`z` = `n`)', '(`z` = 5)', '(`a` = _utf8mb4\''5\'')',
 	'((`z` collate utf8mb4_general_ci) = _utf8mb4\''x\'')', '(`z` like _utf8mb4\''a%\'')', '(`z` = _utf8mb4\''Ã©\'')', '(`z` = _utf8mb4\''?\'')', '(`z` = _binary\''a\'')', '(length(`sj`) = 3)',
-	'regexp_like(`z`,_utf8mb4\''x\'')', '(`z`)', '(`z` and 1)', '(_utf8mb4\''a\'' = _utf8mb4\''A\'')']) c;
+	'regexp_like(`z`,_utf8mb4\''x\'')', '(`z`)', '(`z` and 1)', '(_utf8mb4\''a\'' = _utf8mb4\''A\'')', '(`z` = _utf16\''ab\'')', '(`vb` = _swe7\''ab\'')']) c;
 SELECT show('(`z` = _utf8mb4\''a\'')', nul_bytes => 'strip');
 -- Dates.
 SELECT show(c) FROM unnest(ARRAY[
@@ -60,8 +61,9 @@ SELECT show(c) FROM unnest(ARRAY[
 SELECT show(c) FROM unnest(ARRAY[
 	'(`da` > _utf8mb4\''2020-02-30\'')', '(`da` > _utf8mb4\''2021-02-29\'')', '(`da` > _utf8mb4\''2020-1-1\'')', '(`da` > _utf8mb4\''0000-00-00\'')', '(`da` > 20200101)', '(`da` = _utf8mb4\''20200101\'')',
 	'(`dt` between _utf8mb4\''2000-01-01\'' and _utf8mb4\''2099-12-31\'')', '(`d3` in (_utf8mb4\''2000-01-01 00:00:00\'',NULL))', '(`dt` is not null)', '(not((`dt` is null)))', '((`dt` > `da`) is true)',
-	'(`ts` > _utf8mb4\''2020-01-01\'')', '(`ts` >= `ts`)', '(`da` > (curdate() - interval 1 year))', '(`y` > 2000)', '(`bi` = 1)', '(`j` = 1)', '(`da` > DATE\''2020-01-01; DROP\'')']) c;
+	'(`ts` > _utf8mb4\''2020-01-01\'')', '(`ts` >= `ts`)', '(`da` > (curdate() - interval 1 year))', '(`y` > 2000)', '(`bi` = 1)', '(`j` = 1)', '(`da` > DATE\''2020-01-01; DROP\'')', '((`da` is null) or (DATE\''2021-01-01\'' > _utf8mb4\''2020-01-01\''))']) c;
 SELECT show('(`dt` is not null)', zero_dates => 'halt');
+SELECT show(c, zero_dates => 'infinity') FROM unnest(ARRAY['(`dt` is not null)', '(`dt` > `da`)', '(`da` = _utf8mb4\''2020-02-29\'')']) c;
 -- Not what is expected: refused, never half understood.
 SELECT show(c) FROM unnest(ARRAY['', '(', ')', '()', '(`a` > 0', '`a` > 0)', '(`a` > )', '(`a` 1)', '(`a` > 0) garbage', '(`a` > 0), (1)', '(`nope` > 0)', '(`a` ^ 1)', '(`a` >> 1)', '(`a` | 1)', '(`a` & 1)',
 	'(~`a` = 1)', '(log(`a`) > 0)', '(`a` > 0) -- x', '(`a` > 0); DROP TABLE t', '(`a` > ''1'')', '(`z` = _utf8mb4\''x)', '(`z` = _utf8mb4\''x\\\'')', '(`z` = _utf8mb4\''x\\0y\'')', '(`z` = _utf8mb4\''a\''\''b\'')',
