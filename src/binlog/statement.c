@@ -163,14 +163,13 @@ table_ddl(bool understood)
 	return understood ? STATEMENT_TABLE_DDL : STATEMENT_UNKNOWN;
 }
 
-static void
+static bool
 accept_if_exists(Parser *parser)
 {
-	if (accept(parser, "IF"))
-	{
-		accept(parser, "NOT");
-		accept(parser, "EXISTS");
-	}
+	if (!accept(parser, "IF"))
+		return false;
+	accept(parser, "NOT");
+	return accept(parser, "EXISTS");
 }
 
 /* ---- definitions ---- */
@@ -223,7 +222,7 @@ skip_modifiers(Parser *parser)
 static bool
 parse_index_table(Parser *parser)
 {
-	accept_if_exists(parser);
+	(void) accept_if_exists(parser);
 	for (int i = 0; i < 8 && more(parser); i++)
 	{
 		if (accept(parser, "ON"))
@@ -261,7 +260,7 @@ parse_alter_table(Parser *parser)
 {
 	int			depth = 0;
 
-	accept_if_exists(parser);
+	(void) accept_if_exists(parser);
 	if (!parse_table(parser))
 		return STATEMENT_UNKNOWN;
 	while (more(parser))
@@ -323,7 +322,7 @@ parse_create(Parser *parser)
 	if (accept(parser, "TABLE"))
 	{
 		set_command(parser, "CREATE TABLE", "");
-		accept_if_exists(parser);
+		parser->statement->if_not_exists = accept_if_exists(parser);
 		parser->statement->creates_table = true;
 		return table_ddl(parse_table(parser));
 	}
@@ -384,7 +383,7 @@ parse_drop(Parser *parser)
 	if (accept(parser, "TABLE") || accept(parser, "TABLES"))
 	{
 		set_command(parser, "DROP TABLE", "");
-		accept_if_exists(parser);
+		(void) accept_if_exists(parser);
 		if (!parse_table_list(parser))
 			return STATEMENT_UNKNOWN;
 		if (!accept(parser, "RESTRICT"))
@@ -402,7 +401,7 @@ parse_drop(Parser *parser)
 
 		advance(parser);
 		set_command(parser, "DROP DATABASE", "");
-		accept_if_exists(parser);
+		(void) accept_if_exists(parser);
 		name = accept_identifier(parser);
 		if (name == NULL)
 			return STATEMENT_UNKNOWN;

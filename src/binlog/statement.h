@@ -44,6 +44,7 @@ typedef struct Statement
 {
 	StatementKind kind;
 	bool		creates_table;	/* CREATE TABLE (any form): tables[0] is the new one */
+	bool		if_not_exists;	/* ... and it may be there already */
 	bool		temporary;		/* CREATE/DROP TEMPORARY TABLE */
 	int			ntables;
 	StatementTable *tables;		/* for TABLE_DDL and DML: every table it changes, RENAME's both sides, EXCHANGE's both, DML's

@@ -209,7 +209,8 @@ check_ddl(PipelineRun *run, const BinlogEvent *event, const Statement *statement
 
 		if (named->table_name != NULL)
 		{
-			if (is_captured(run, schema_name, named->table_name))
+			/* what is captured is there, so that it did nothing; it is logged all the same */
+			if (!statement->if_not_exists && is_captured(run, schema_name, named->table_name))
 				halt_for_statement(event, statement, schema_name, named->table_name);
 		}
 		else if (statement->kind == STATEMENT_DATABASE_DDL && concerns_tables_of(run, schema_name))

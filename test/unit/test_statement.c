@@ -34,7 +34,7 @@ describe(const Statement *statement, StrBuf *out)
 							  table->schema_name != NULL ? "." : "", table->table_name != NULL ? table->table_name : "");
 	}
 	if (statement->creates_table)
-		capstan_strbuf_append_str(out, " [created]");
+		capstan_strbuf_append_str(out, statement->if_not_exists ? " [created if not there]" : " [created]");
 	if (statement->temporary)
 		capstan_strbuf_append_str(out, " [temporary]");
 	if (statement->xid != NULL)
@@ -144,7 +144,7 @@ test_table_ddl(void)
 	check("RENAME USER a TO b", "harmless RENAME USER:");
 
 	check("CREATE TABLE t (id INT)", "table CREATE TABLE: t [created]");
-	check("CREATE TABLE IF NOT EXISTS db.t LIKE u", "table CREATE TABLE: db.t [created]");
+	check("CREATE TABLE IF NOT EXISTS db.t LIKE u", "table CREATE TABLE: db.t [created if not there]");
 	check("CREATE TABLE t AS SELECT * FROM u", "table CREATE TABLE: t [created]");
 	check("CREATE TABLE `ctas` (\n  `id` int NOT NULL\n) START TRANSACTION", "table CREATE TABLE: ctas [created]");
 	check("CREATE TEMPORARY TABLE t(id INT)", "table CREATE TABLE: t [created] [temporary]");
