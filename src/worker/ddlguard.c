@@ -9,11 +9,15 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
+
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "base/collation.h"
+#include "binlog/statement_lexer.h"
 #include "errcodes.h"
 #include "worker/pipelineworker.h"
 
@@ -45,6 +49,47 @@ static void
 note_statement(const BinlogEvent *event)
 {
 	MyPlace.statement = statement_text(event, TopMemoryContext);
+}
+
+/*
+ * The same of a statement that may hold row values, which are private: "?" for each literal, nothing of comments, one blank for what is
+ * between tokens.
+ */
+static void
+note_without_values(const BinlogEvent *event)
+{
+	char	   *text;
+	const char *behind;
+	SqlLexer	lexer;
+	SqlToken	token;
+	StringInfoData out;
+
+	if (capstan_log_row_values)
+	{
+		note_statement(event);
+		return;
+	}
+	text = statement_text(event, CurrentMemoryContext);
+	behind = text;
+	initStringInfo(&out);
+	capstan_sql_begin(&lexer, text, strlen(text), event->u.query.ansi_quotes, event->u.query.no_backslash_escapes);
+	for (;;)
+	{
+		capstan_sql_next(&lexer, &token);
+		if (token.kind == SQL_END || token.kind == SQL_ERROR)
+			break;
+		if (token.start > behind && out.len > 0)
+			appendStringInfoChar(&out, ' ');
+		if (token.kind == SQL_STRING || token.kind == SQL_HEX || (token.kind == SQL_WORD && isdigit((unsigned char) token.start[0])))
+			appendStringInfoChar(&out, '?');
+		else
+			appendBinaryStringInfo(&out, token.start, (int) token.length);
+		behind = token.start + token.length;
+	}
+	/* what was cut off, or is not understood */
+	if (token.kind == SQL_ERROR)
+		appendStringInfoString(&out, " ...");
+	MyPlace.statement = MemoryContextStrdup(TopMemoryContext, out.data);
 }
 
 static const char *
@@ -238,7 +283,7 @@ check_dml(const BinlogEvent *event, const Statement *statement, const char *defa
 			system = false;
 	if (system)
 		return;
-	note_statement(event);
+	note_without_values(event);
 	ereport(ERROR,
 			(errcode(CAPSTAN_ERRCODE_STATEMENT),
 			 errmsg("rows were changed by a statement that is in the binary log as text"),
@@ -274,7 +319,7 @@ check_unknown(PipelineRun *run, const BinlogEvent *event, const char *default_sc
 			suspect = true;
 	if (!suspect && !run->begun)
 		return;
-	note_statement(event);
+	note_without_values(event);
 	ereport(ERROR,
 			(errcode(CAPSTAN_ERRCODE_STATEMENT),
 			 errmsg("a statement in the binary log is not known"),

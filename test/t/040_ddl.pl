@@ -6,7 +6,8 @@
 # How: each statement runs on the source against a streaming pipeline; after a halt the
 # pipeline is dropped and made anew.
 # Asserted: state, incident class, statement and GTID in the incident, nothing of the
-# statement applied, rows before it applied; for the harmless ones: streaming goes on.
+# statement applied, rows before it applied; for the harmless ones: streaming goes on. Row values of a statement that changes
+# rows are not in the incident.
 # Not asserted: following DDL, which is not done yet.
 
 use strict;
@@ -127,7 +128,7 @@ for my $case (
 	[ 'ddl_on_captured_table', "DROP DATABASE d", "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), p INT NOT NULL DEFAULT 1); CREATE TABLE d.u (id INT PRIMARY KEY); CREATE TABLE d.`Größe` (id INT PRIMARY KEY)" ],
 	[ 'ddl_on_captured_table', "SET NAMES latin1; ALTER TABLE d.Gr\x{f6}\x{df}e ADD x INT", "ALTER TABLE d.Größe DROP x" ],
 	[ 'statement_logged', "SET SESSION binlog_format = STATEMENT; INSERT INTO d.t (id) VALUES (500)" ],
-	[ 'statement_logged', "SET SESSION binlog_format = STATEMENT; USE other; UPDATE d.t SET v = 'x'" ])
+	[ 'statement_logged', "SET SESSION binlog_format = STATEMENT; USE other; UPDATE d.t SET v = 'sec''ret' /* of 4711 */ WHERE v <> 0x00 AND p < 1.5 AND v <> \"secret\"" ])
 {
 	my ($class, $sql, $undo) = @$case;
 
@@ -145,6 +146,9 @@ for my $case (
 		(my $last = $sql) =~ s/^.*; (?!\/)//;
 		$last =~ s/^USE d; //;
 		$last =~ s/ other.*//;		# the server quotes names here
+		# row values are private
+		$last =~ s{'.*' /\*.*\*/|".*"|\b[\dx]+\b}{?}g if $class eq 'statement_logged';
+		unlike($row->[2] // '', qr/500|sec|ret|4711/, 'without values') if $class eq 'statement_logged';
 		like($row->[2] // '', qr/\Q$last\E/, 'the statement is there');
 	}
 	isnt($row->[3], undef, 'a hint is there');
