@@ -207,6 +207,9 @@ parse_default(const SourceColumn *column, const char *text)
 		case SOURCE_DECIMAL:
 			value.kind = VALUE_DECIMAL;
 			good = strspn(text, "-0123456789.") == strlen(text) && text[0] != '\0';
+			/* of a ZEROFILL column, which has no negative values */
+			while (text[0] == '0' && text[1] >= '0' && text[1] <= '9')
+				text++;
 			value.u.bytes.data = pstrdup(text);
 			value.u.bytes.length = strlen(text);
 			break;
