@@ -132,7 +132,7 @@ $pg->restart;
 $pg->safe_psql('DELETE FROM d.t WHERE id BETWEEN 3101 AND 3150');
 my $inserted = q{SELECT pg_stat_get_tuples_inserted('d.t'::regclass)};
 my ($told, $id) = ($pg->value($inserted), 3101);
-my $all = $told + 50;
+my $told_at_last = $told + 50;
 poll_until(sub {
 		$my->sql('UPDATE d.t SET n = n + 1 WHERE id = ' . $id++);
 		$pg->safe_psql("SELECT capstan.wait_for_source('large', timeout => '180 s')");
@@ -140,6 +140,6 @@ poll_until(sub {
 	});
 $my->sql("UPDATE d.t SET n = n + 1 WHERE id BETWEEN $id AND 3150");
 sync_pipeline($pg, 'large');
-ok($pg->poll_query_until($inserted, $all), 'the statistics have all of it');
+ok($pg->poll_query_until($inserted, $told_at_last), 'the statistics have all of it');
 
 done_testing();
