@@ -40,6 +40,7 @@ typedef struct KeyCandidate
 typedef struct ColumnExtra
 {
 	bool		is_virtual;		/* generated, not stored */
+	char	   *generation;		/* of a virtual one: its expression */
 	char	   *label_text;		/* ENUM, SET: the type as information_schema writes it */
 } ColumnExtra;
 
@@ -333,6 +334,8 @@ add_column(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 	column->constant_default = !column->server_fills && strcmp(row[COL_HAS_DEFAULT], "1") == 0;
 	column->invisible = strstr(extra, "INVISIBLE") != NULL;
 	column_extra->is_virtual = strstr(extra, "VIRTUAL GENERATED") != NULL;
+	if (column_extra->is_virtual && row[COL_GENERATION] != NULL)
+		column_extra->generation = pstrdup(row[COL_GENERATION]);
 	set_type(build, column, row);
 	if (column->type == SOURCE_ENUM || column->type == SOURCE_SET)
 		column_extra->label_text = pstrdup(row[COL_FULL_TYPE]);
@@ -540,6 +543,32 @@ add_labels(Build *build)
 	capstan_wire_labels_finish(labels, build->conn);
 }
 
+/*
+ * The first virtual column whose value depends on the session's time zone: made from or into a TIMESTAMP, or from such a column, which
+ * stands before it.
+ */
+static void
+find_zoned_column(TableBuild *t)
+{
+	SourceTable *table = &t->info->table;
+	bool	   *zoned = palloc0(sizeof(bool) * Max(table->ncolumns, 1));
+
+	for (int i = 0; i < table->ncolumns; i++)
+		zoned[i] = table->columns[i].type == SOURCE_TIMESTAMP;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const char *generation = t->extras[i].generation;
+
+		if (generation == NULL)
+			continue;
+		for (int j = 0; j < table->ncolumns && !zoned[i]; j++)
+			zoned[i] = zoned[j] && strstr(generation, capstan_wire_quote_identifier(table->columns[j].name)) != NULL;
+		if (zoned[i] && t->info->zoned_column == NULL)
+			t->info->zoned_column = table->columns[i].name;
+	}
+	pfree(zoned);
+}
+
 static void
 read_details(Build *build)
 {
@@ -562,7 +591,10 @@ read_details(Build *build)
 									   "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", condition),
 							  WIRE_VALUE WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE WIRE_NULLABLE, add_key_column, build);
 	for (int i = 0; i < build->ntables; i++)
+	{
 		choose_key(build, &build->tables[i]);
+		find_zoned_column(&build->tables[i]);
+	}
 
 	condition = table_condition(build, "CONSTRAINT_SCHEMA", "TABLE_NAME");
 	capstan_wire_for_each_row(build->conn,

@@ -89,6 +89,25 @@ check_columns(Preflight *pf, const SourceTableInfo *info)
 	return ncomplaints;
 }
 
+/*
+ * A copied row has such a column's value in UTC, a changed one in the time zone of the session that changed it: so a row without a key would not
+ * be found by its columns.
+ */
+static int
+check_zoned_column(Preflight *pf, const SourceTableInfo *info)
+{
+	bool		keyless = info->table.nkey == 0;
+
+	if (info->zoned_column == NULL)
+		return 0;
+	capstan_preflight_add(pf, psprintf("virtual_column %s.%s", table_name(&info->table), info->zoned_column), keyless ? CHECK_ERROR : CHECK_WARNING,
+						  pstrdup("computed from a TIMESTAMP, in the time zone of each session that reads or writes it"),
+						  pstrdup(keyless ? "one value for each row: without a key it is found by its values" : "one value for each row"),
+						  psprintf("Drop the column and add it anew as STORED%s.", keyless ? ", give the table a primary key, or leave it out" : ""),
+						  CAPSTAN_ERRCODE_SOURCE_TABLE);
+	return 1;
+}
+
 /* The schema's own text of a label does not always tell it; table maps with MINIMAL metadata tell none. */
 static int
 check_labels(Preflight *pf, const SourceTableInfo *info)
@@ -147,7 +166,7 @@ capstan_preflight_tables(Preflight *pf)
 		int			ncomplaints = check_engine(pf, info);
 
 		if (!info->view)
-			ncomplaints += check_key(pf, info) + check_columns(pf, info) + check_labels(pf, info) + check_cascade(pf, info);
+			ncomplaints += check_key(pf, info) + check_columns(pf, info) + check_zoned_column(pf, info) + check_labels(pf, info) + check_cascade(pf, info);
 		if (ncomplaints == 0)
 			nfine++;
 	}

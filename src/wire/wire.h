@@ -150,6 +150,7 @@ typedef struct SourceTableInfo
 	char	   *comment;		/* of the table; NULL: none */
 	char	  **column_comments;	/* the same of each column */
 	bool		has_unsupported; /* some column is SOURCE_OTHER */
+	char	   *zoned_column;	/* VIRTUAL and computed from a TIMESTAMP, in the time zone of who reads or writes it; NULL: none */
 	bool		view;			/* a view matched the pattern literally: not copied; says so */
 	SourceObjects *objects;		/* NULL until capstan_wire_fill_objects */
 } SourceTableInfo;

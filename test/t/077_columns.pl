@@ -58,6 +58,28 @@ is($pg->value("SELECT string_agg(concat_ws(',', id, a, b, c, d), ' ' ORDER BY id
 is($pg->value("SELECT count(*) FROM pg_attrdef WHERE adrelid::regclass::text LIKE 'c.%'"), 0, 'columns are plain on the target');
 drop_pipeline($pg, 'columns');
 
+# A value that depends on the session's time zone: warned of; refused where rows are found by their values.
+$my->sql(<<'SQL');
+CREATE DATABASE z;
+USE z;
+SET time_zone = '+05:30';
+CREATE TABLE keyed (id INT PRIMARY KEY, v VARCHAR(40) AS (CONCAT('v', ts)) VIRTUAL, w VARCHAR(40) AS (CONCAT('w', v)) VIRTUAL, ts TIMESTAMP NULL);
+CREATE TABLE keyless (a INT, ts TIMESTAMP NULL, v VARCHAR(40) AS (CONCAT('v', ts)) VIRTUAL);
+CREATE TABLE made (a INT, dt DATETIME, v TIMESTAMP AS (dt) VIRTUAL);
+CREATE TABLE fine (a INT, ts TIMESTAMP NULL, v VARCHAR(40) AS (CONCAT('v', a)) VIRTUAL, s VARCHAR(40) AS (CONCAT('s', ts)) STORED, w VARCHAR(40) AS (CONCAT(s, 'w')) VIRTUAL);
+INSERT INTO keyed (id, ts) VALUES (1, '2024-01-01 05:30:00');
+INSERT INTO fine (a, ts) VALUES (1, '2024-01-01 05:30:00'), (2, '2024-01-01 05:30:00'), (1, '2024-01-01 05:30:00');
+SQL
+is($pg->safe_psql(q{SELECT "check", status FROM capstan.preflight('source', '{z.*}') WHERE "check" LIKE 'virtual%' ORDER BY 1}),
+	"virtual_column z.keyed.v|warning\nvirtual_column z.keyless.v|error\nvirtual_column z.made.v|error", 'a virtual column that depends on the time zone');
+start_pipeline($pg, 'zones', [ 'z.keyed', 'z.fine' ]);
+$my->sql("USE z; SET time_zone = '+05:30'; INSERT INTO keyed (id, ts) VALUES (2, '2024-01-01 05:30:00'); UPDATE fine SET a = 3 WHERE a = 1 LIMIT 1; DELETE FROM fine WHERE a = 2; INSERT INTO fine (a, ts) VALUES (4, '2024-01-01 05:30:00')");
+sync_pipeline($pg, 'zones');
+no_surprise($pg, 'zones');
+tables_equal($my, $pg, ['z.fine'], 'others are of no matter');
+is($pg->value("SELECT string_agg(concat_ws(',', id, v, w), ' ' ORDER BY id) FROM z.keyed"), '1,v2024-01-01 00:00:00,wv2024-01-01 00:00:00 2,v2024-01-01 05:30:00,wv2024-01-01 05:30:00', '... and what it comes to with a key');
+drop_pipeline($pg, 'zones');
+
 # Comments.
 my $comment = q{it's a "comment" with \\ and %s; DROP TABLE x; -- größe};
 (my $literal = $comment) =~ s/(['\\])/\\$1/g;
