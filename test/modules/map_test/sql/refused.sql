@@ -28,6 +28,9 @@ CREATE TABLE cols (id int, "Name" text, must text NOT NULL, has_default text NOT
 ALTER TABLE cols ADD gone int NOT NULL;
 ALTER TABLE cols DROP COLUMN gone;
 SELECT complaints('id int; name text; gone int; g int generated; g2 int', 'cols');
+SELECT complaints('id int; Name text; must text; ident int', 'cols');
+CREATE TABLE own_key (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY);
+SELECT complaints('id int key', 'own_key');
 -- A table map does not tell what is generated: the schema was asked before.
 SELECT complaints('@streamed; id int; Name text; must text; g int; g2 int', 'cols');
 SELECT put('id int; Name text; must text; g int generated', 'cols', '{int 4, text n, text m, int 8}');
