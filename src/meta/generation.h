@@ -17,7 +17,7 @@
  *
  * Why that is exact: nothing of the generation is on the target yet.  The first round that copies something of it stops the stream
  * at the first boundary with G in the applied set, and then all changes of the table that the stream has passed are in G, hence in the
- * view that is copied (roundgate.c).  From there on the rules for any table hold: what is copied equals the source, and the
+ * view that is copied (roundgate.c); that position is committed before anything is copied, so they do not come again either.  From there on the rules for any table hold: what is copied equals the source, and the
  * rest of the target is a part of it, namely nothing.  A statement that is in `since` is in effect in the definition that was read after
  * it; one that is not may not be, and the copy could read what it has described wrongly.
  */
