@@ -30,24 +30,25 @@
 #define MYSQL_BAD_DB 1049
 
 static SourceConn *
-open_lock_connection(const SourceOptions *options)
+open_lock_connection(const SourceOptions *options, const char *server_uuid)
 {
-	SourceConn *conn = capstan_wire_connect(options, "lock");
+	SourceConn *conn = capstan_wire_connect_to(options, "lock", server_uuid);
 
 	capstan_wire_exec(conn, psprintf("SET SESSION wait_timeout = %d", LOCK_IDLE_TIMEOUT_S));
 	return conn;
 }
 
 GlobalLock *
-capstan_globallock_create(const SourceOptions *options)
+capstan_globallock_create(const SourceOptions *options, const char *server_uuid)
 {
 	GlobalLock *lock = palloc0(sizeof(GlobalLock));
 
 	lock->context = CurrentMemoryContext;
 	lock->options = options;
-	lock->conn = open_lock_connection(options);
+	lock->server_uuid = server_uuid;
+	lock->conn = open_lock_connection(options, server_uuid);
 	lock->last_used_us = capstan_clock_us();
-	lock->helper = capstan_wire_connect(options, "helper");
+	lock->helper = capstan_wire_connect_to(options, "helper", server_uuid);
 	lock->global_allowed = true;
 	return lock;
 }
@@ -205,7 +206,7 @@ capstan_globallock_try(GlobalLock *lock, List *names, long bound_ms)
 
 		capstan_wire_close(lock->conn);
 		lock->conn = NULL;
-		lock->conn = open_lock_connection(lock->options);
+		lock->conn = open_lock_connection(lock->options, lock->server_uuid);
 		MemoryContextSwitchTo(caller);
 	}
 	if (lock->global_allowed && !long_statement_runs(lock))

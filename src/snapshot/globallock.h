@@ -37,6 +37,7 @@ typedef struct GlobalLock
 	SourceConn *conn;			/* holds the lock; no transaction is ever opened on it */
 	SourceConn *helper;			/* kills conn's waiting statement */
 	const SourceOptions *options;
+	const char *server_uuid;
 	bool		global_allowed; /* until the source says no */
 	GlobalLockKind held;
 	int64		granted_at_us;	/* monotonic clock */
@@ -48,8 +49,8 @@ typedef struct GlobalLock
 	char		refusal[512];	/* text of the last failed try, or empty */
 } GlobalLock;
 
-/* Opens both connections, in the current memory context. */
-extern GlobalLock *capstan_globallock_create(const SourceOptions *options);
+/* Opens both connections, to the server with this uuid, in the current memory context. */
+extern GlobalLock *capstan_globallock_create(const SourceOptions *options, const char *server_uuid);
 
 /*
  * One try of each kind that may be used, none waiting longer than bound_ms.  names: of the tables, ready-quoted.  Raises 42501 with the

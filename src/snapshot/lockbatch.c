@@ -56,6 +56,7 @@ struct LockBatch
 {
 	MemoryContext context;
 	const SourceOptions *options;
+	const char *server_uuid;
 	int			most;
 	BatchLock  *locks;
 	int			nasked;			/* the first so many of them */
@@ -69,12 +70,13 @@ struct LockBatch
 };
 
 LockBatch *
-capstan_lockbatch_create(const SourceOptions *options, int most)
+capstan_lockbatch_create(const SourceOptions *options, const char *server_uuid, int most)
 {
 	LockBatch  *batch = palloc0(sizeof(LockBatch));
 
 	batch->context = CurrentMemoryContext;
 	batch->options = options;
+	batch->server_uuid = server_uuid;
 	batch->most = most;
 	batch->locks = palloc0(sizeof(BatchLock) * most);
 	return batch;
@@ -92,7 +94,7 @@ make_ready(LockBatch *batch, BatchLock *lock)
 	if (lock->conn != NULL)
 		capstan_wire_close(lock->conn);
 	lock->conn = NULL;
-	lock->conn = capstan_wire_connect(batch->options, "lock");
+	lock->conn = capstan_wire_connect_to(batch->options, "lock", batch->server_uuid);
 	/* should we vanish, the server itself gives up the wait */
 	capstan_wire_exec(lock->conn, psprintf("SET SESSION wait_timeout = %d, lock_wait_timeout = 1", LOCK_IDLE_TIMEOUT_S));
 	lock->used_at_us = capstan_clock_us();

@@ -28,8 +28,8 @@ typedef enum LockAnswer
 	LOCK_GRANTED
 } LockAnswer;
 
-/* Opens no connection yet.  At most `most` tables at a time.  Lives in the current memory context. */
-extern LockBatch *capstan_lockbatch_create(const SourceOptions *options, int most);
+/* Opens no connection yet; all will be to the server with this uuid.  At most `most` tables at a time.  Lives in the current memory context. */
+extern LockBatch *capstan_lockbatch_create(const SourceOptions *options, const char *server_uuid, int most);
 
 /* Opens connections for so many tables, or again those that the server may have closed: no time to lose later. */
 extern void capstan_lockbatch_connect(LockBatch *batch, int ntables);

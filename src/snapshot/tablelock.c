@@ -57,24 +57,25 @@ pause_ms(long ms)
 }
 
 static SourceConn *
-open_lock_connection(const SourceOptions *options)
+open_lock_connection(const SourceOptions *options, const char *server_uuid)
 {
-	SourceConn *conn = capstan_wire_connect(options, "lock");
+	SourceConn *conn = capstan_wire_connect_to(options, "lock", server_uuid);
 
 	capstan_wire_exec(conn, psprintf("SET SESSION wait_timeout = %d", LOCK_IDLE_TIMEOUT_S));
 	return conn;
 }
 
 TableLock *
-capstan_tablelock_create(const SourceOptions *options)
+capstan_tablelock_create(const SourceOptions *options, const char *server_uuid)
 {
 	TableLock  *lock = palloc0(sizeof(TableLock));
 
 	lock->context = CurrentMemoryContext;
 	lock->options = options;
-	lock->conn = open_lock_connection(options);
+	lock->server_uuid = server_uuid;
+	lock->conn = open_lock_connection(options, server_uuid);
 	lock->last_used_us = capstan_clock_us();
-	lock->helper = capstan_wire_connect(options, "helper");
+	lock->helper = capstan_wire_connect_to(options, "helper", server_uuid);
 	lock->flush_allowed = true;
 	lock->write_allowed = true;
 	return lock;
@@ -228,7 +229,7 @@ capstan_tablelock_acquire(TableLock *lock, const char *name, int max_wait_ms, in
 
 		capstan_wire_close(lock->conn);
 		lock->conn = NULL;
-		lock->conn = open_lock_connection(lock->options);
+		lock->conn = open_lock_connection(lock->options, lock->server_uuid);
 		MemoryContextSwitchTo(caller);
 	}
 	for (;;)

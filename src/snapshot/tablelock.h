@@ -41,6 +41,7 @@ typedef struct TableLock
 	SourceConn *helper;			/* kills A's waiting statement; free for other use between calls */
 	MemoryContext context;		/* that both connections live in */
 	const SourceOptions *options;
+	const char *server_uuid;
 	bool		flush_allowed;	/* until the source says no */
 	bool		write_allowed;
 	TableLockKind held;
@@ -53,8 +54,8 @@ typedef struct TableLock
 	char	   *refusal;		/* text of the last failed try, in its caller's context, or NULL */
 } TableLock;
 
-/* Opens both connections, in the current memory context, which must outlive all calls. */
-extern TableLock *capstan_tablelock_create(const SourceOptions *options);
+/* Opens both connections, to the server with this uuid, in the current memory context, which must outlive all calls. */
+extern TableLock *capstan_tablelock_create(const SourceOptions *options, const char *server_uuid);
 
 /*
  * Climbs the ladder until the lock is had or budget_ms is over (false).  name: ready-quoted

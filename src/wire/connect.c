@@ -538,3 +538,17 @@ capstan_wire_connect(const SourceOptions *options, const char *purpose)
 	set_up_session(conn);
 	return conn;
 }
+
+SourceConn *
+capstan_wire_connect_to(const SourceOptions *options, const char *purpose, const char *server_uuid)
+{
+	SourceConn *conn = capstan_wire_connect(options, purpose);
+
+	if (strcmp(conn->uuid, server_uuid) != 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_IDENTITY),
+				 errmsg("another server of source \"%s\" answers than the one that is streamed from", options->server_name),
+				 errdetail("Stream: %s; %s for %s: %s.", server_uuid, conn->host, purpose, conn->uuid),
+				 errhint("The host of the server must lead to one MySQL server at a time; a proxy must not spread connections.")));
+	return conn;
+}

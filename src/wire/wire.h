@@ -59,6 +59,11 @@ typedef struct SourceConn SourceConn;
  * Refuses MariaDB servers and versions below 8.0.
  */
 extern SourceConn *capstan_wire_connect(const SourceOptions *options, const char *purpose);
+/*
+ * The same, to the server with this uuid: raises CAPSTAN_ERRCODE_SOURCE_IDENTITY if the one that answers first is another.  For all that is to fit what
+ * is read over another connection, also when it is opened anew: meanwhile the first of several hosts may be back.
+ */
+extern SourceConn *capstan_wire_connect_to(const SourceOptions *options, const char *purpose, const char *server_uuid);
 extern void capstan_wire_close(SourceConn *conn);	/* NULL allowed */
 
 extern const char *capstan_wire_server_uuid(SourceConn *conn);	/* read at connect, cached */

@@ -286,10 +286,8 @@ capstan_consistent_main(CopyRun *run)
 	MemoryContext lock_context = AllocSetContextCreate(run->run_context, "capstan global lock", ALLOCSET_DEFAULT_SIZES);
 
 	MemoryContextSwitchTo(lock_context);
-	lock = capstan_globallock_create(run->options);
-	capstan_copy_check_identity(run, lock->conn);
-	pin = capstan_wire_connect(run->options, "pin");
-	capstan_copy_check_identity(run, pin);
+	lock = capstan_globallock_create(run->options, run->source_uuid);
+	pin = capstan_wire_connect_to(run->options, "pin", run->source_uuid);
 	capstan_wire_exec(pin, psprintf("SET SESSION wait_timeout = %d", PIN_IDLE_TIMEOUT_S));
 	names = load_names(run);
 

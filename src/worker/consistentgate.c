@@ -44,7 +44,6 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "errcodes.h"
 #include "worker/pipelineworker.h"
 
 #define CHECK_MS 500
@@ -158,12 +157,8 @@ all_done(PipelineRun *run)
 static void
 note_tables(PipelineRun *run)
 {
-	SourceConn *conn = capstan_wire_connect(run->options, psprintf("tables %s", run->pipeline->name));
+	SourceConn *conn = capstan_wire_connect_to(run->options, psprintf("tables %s", run->pipeline->name), run->source_uuid);
 
-	if (strcmp(run->source_uuid, capstan_wire_server_uuid(conn)) != 0)
-		ereport(ERROR,
-				(errcode(CAPSTAN_ERRCODE_SOURCE_IDENTITY),
-				 errmsg("another server of the source answers than the one that is copied")));
 	begin_catalog(run);
 	capstan_pipeline_note_tables(run, conn);
 	commit_catalog(run);

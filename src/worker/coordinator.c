@@ -424,9 +424,8 @@ capstan_coordinator_main(CopyRun *run)
 		return;
 	}
 	MemoryContextSwitchTo(run->run_context);
-	run->lock = capstan_tablelock_create(run->options);
-	capstan_copy_check_identity(run, run->lock->conn);
-	run->batch = capstan_lockbatch_create(run->options, CAPSTAN_ROUND_TABLES);
+	run->lock = capstan_tablelock_create(run->options, run->source_uuid);
+	run->batch = capstan_lockbatch_create(run->options, run->source_uuid, CAPSTAN_ROUND_TABLES);
 	MemoryContextSwitchTo(run->round_context);
 
 	for (;;)

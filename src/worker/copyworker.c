@@ -77,23 +77,6 @@ capstan_copy_commit_catalog(CopyRun *run)
 	MemoryContextSwitchTo(run->round_context);
 }
 
-/* Stream, lock and views must be of one server: the proof needs it. */
-void
-capstan_copy_check_identity(CopyRun *run, SourceConn *conn)
-{
-	char		streamed[37];
-
-	LWLockAcquire(Capstan->lock, LW_SHARED);
-	strlcpy(streamed, run->slot->source_uuid, sizeof(streamed));
-	LWLockRelease(Capstan->lock);
-	if (strcmp(streamed, capstan_wire_server_uuid(conn)) != 0)
-		ereport(ERROR,
-				(errcode(CAPSTAN_ERRCODE_SOURCE_IDENTITY),
-				 errmsg("the copy reached another server than the stream"),
-				 errdetail("Stream: %s, copy: %s.", streamed, capstan_wire_server_uuid(conn)),
-				 errhint("The host of the server must lead to one MySQL server while a snapshot runs; a proxy must not spread connections.")));
-}
-
 /* The table as the source has it now (NULL: gone) must be the one that was captured. */
 SourceTable *
 capstan_copy_check_described(const PipelineTable *info, SourceTableInfo *described)
@@ -469,6 +452,7 @@ run_copy_worker(void)
 	run->index = MyArgs.copy_index;
 	LWLockAcquire(Capstan->lock, LW_SHARED);
 	run->consistent = MySlot->consistent;
+	strlcpy(run->source_uuid, MySlot->source_uuid, sizeof(run->source_uuid));
 	LWLockRelease(Capstan->lock);
 
 	StartTransactionCommand();
@@ -485,9 +469,8 @@ run_copy_worker(void)
 	SetConfigOption("synchronous_commit", GetConfigOption("capstan.synchronous_commit", false, false), PGC_SUSET, PGC_S_OVERRIDE);
 	capstan_process_set_title("copy", run->pipeline->name, run->index);
 
-	run->conn = capstan_wire_connect(run->options, psprintf("copy %s %d", run->pipeline->name, run->index + 1));
+	run->conn = capstan_wire_connect_to(run->options, psprintf("copy %s %d", run->pipeline->name, run->index + 1), run->source_uuid);
 	capstan_readview_prepare(run->conn);
-	capstan_copy_check_identity(run, run->conn);
 	MemoryContextSwitchTo(run->round_context);
 	if (run->index == 0)
 		capstan_coordinator_main(run);

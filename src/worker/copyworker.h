@@ -58,6 +58,7 @@ typedef struct CopyRun
 	int			index;
 	Pipeline   *pipeline;
 	SourceOptions *options;
+	char		source_uuid[37];	/* of the server that is streamed from: stream, lock and views must be of one, the proof needs it */
 	SourceConn *conn;			/* B: holds the view, reads the ranges */
 
 	/* the current round */
@@ -114,7 +115,6 @@ extern SourceTable *capstan_copy_check_described(const PipelineTable *info, Sour
 extern void capstan_copy_set_step(CopyRun *run, CopyWorkerStep step);
 extern void capstan_copy_begin_catalog(CopyRun *run);
 extern void capstan_copy_commit_catalog(CopyRun *run);
-extern void capstan_copy_check_identity(CopyRun *run, SourceConn *conn);
 
 /* rangecopy.c: one range, in the open transaction; returns the rows that were copied */
 extern int64 capstan_copy_range(CopyRun *run, RangeJob *job);

@@ -40,15 +40,7 @@ describing_conn(PipelineRun *run)
 		run->describing = NULL;
 	}
 	if (run->describing == NULL)
-	{
-		run->describing = capstan_wire_connect(run->options, "describe");
-		if (strcmp(run->source_uuid, capstan_wire_server_uuid(run->describing)) != 0)
-			ereport(ERROR,
-					(errcode(CAPSTAN_ERRCODE_SOURCE_IDENTITY),
-					 errmsg("a table was described by another server than the stream's"),
-					 errdetail("Stream: %s, description: %s.", run->source_uuid, capstan_wire_server_uuid(run->describing)),
-					 errhint("The host of the server must lead to one MySQL server at a time; a proxy must not spread connections.")));
-	}
+		run->describing = capstan_wire_connect_to(run->options, "describe", run->source_uuid);
 	run->described_at = now;
 	MemoryContextSwitchTo(caller);
 	return run->describing;

@@ -5,8 +5,10 @@
 # How: a build with fault points (src/worker/fault.h). The coordinator stands still after it has read G and before its view is open, and a row is written to a table without a key:
 # while the lock is held; when it was given back (the red twin); when the source has killed its session, or all sessions of ours. Then copies into targets
 # that hold rows which they must not. A table that is copied anew, whose last change before G the stream leaves out, and the worker ends between the copy's commit and its own.
+# Two hosts, of which the first one comes back between two rounds.
 # Asserted: held, the writer waits and the contents are equal; given back, the row is there twice; killed, the round is tried again and contents are
-# equal. Rows in the way halt with snapshot_inexact, whatever the kind of key, without their values. What was left out stays left out.
+# equal. Rows in the way halt with snapshot_inexact, whatever the kind of key, without their values. What was left out stays left out. Locks of another server than the
+# stream's are refused.
 # Not asserted: that the pair itself is exact (020), places of crashes (034).
 
 use strict;
@@ -17,6 +19,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use CapstanTest;
 use CapstanTest::BothWays;
+use CapstanTest::Proxy;
 
 my $my = CapstanTest::MySQL->start(options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0' ]);
 my $pg = CapstanTest::Postgres->start(fault_points => 1, conf => { 'max_worker_processes' => 20 });
@@ -116,6 +119,36 @@ $pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 sync_pipeline($pg, 'p');
 tables_equal($my, $pg, [ 's.bag', 's.num' ], 'left out');
 is($pg->value("SELECT generation || ' ' || rows_inserted FROM capstan.table_status WHERE source_table = 'bag'"), '2 0', 'left out: it was copied, and not streamed');
+drop_pipeline($pg, 'p');
+
+# ---- two servers ----
+
+# The first of two hosts is not there when the copy begins, and is back when further locks are needed: they would keep nobody out of the tables that are read.
+my $back = CapstanTest::MySQL->start(name => 'back', options => [ '--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0' ]);
+my $proxy = CapstanTest::Proxy->start($back->host, $back->port);
+$proxy->refuse;
+$my->sql("CREATE USER 'repl'\@'%' IDENTIFIED BY 'sesam'; GRANT REPLICATION SLAVE ON *.* TO 'repl'\@'%'; USE s; "
+	  . join '', map { "CREATE TABLE k$_ (v INT); INSERT INTO k$_ VALUES ($_), ($_); " } 0 .. 7);
+$back->sql(sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, SOURCE_USER = 'repl', SOURCE_PASSWORD = 'sesam', SOURCE_AUTO_POSITION = 1, SOURCE_SSL = 1; START REPLICA", $my->port));
+is($back->sql("SELECT WAIT_FOR_EXECUTED_GTID_SET('" . $my->gtid_executed . "', 180)"), 0, 'two servers: they have the same');
+$pg->safe_psql(sprintf("CREATE SERVER pair FOREIGN DATA WRAPPER capstan OPTIONS (host '127.0.0.1:%d,127.0.0.1:%d');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER pair OPTIONS (user 'capstan', password 'sesam')", $proxy->port, $my->port));
+# two locks at a time, until that is enough
+$pg->safe_psql('ALTER SYSTEM SET capstan.max_pipeline_connections = 8');
+$pg->reload;
+$pg->poll_query_until('SHOW capstan.max_pipeline_connections', 8);
+$pg->fault_point('plan_committed', 'hold', copy_index => 0);
+start_pipeline($pg, 'p', [ map { "s.k$_" } 0 .. 7 ], server => 'pair', timeout => '');
+ok($pg->wait_struck(180), 'two servers: the first round is planned');
+is($pg->value('SELECT source_uuid FROM capstan.pipeline_status'), $my->value('SELECT @@server_uuid'), 'two servers: with the second');
+$pg->safe_psql('ALTER SYSTEM RESET capstan.max_pipeline_connections');
+$pg->reload;
+$proxy->pass;
+$pg->fault_go;
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
+sync_pipeline($pg, 'p');
+cmp_ok($pg->value("SELECT count(*) FROM capstan.incident WHERE pipeline = 'p' AND class = 'source_identity'"), '>', 0, 'two servers: no lock of the other one is taken for one');
+tables_equal($my, $pg, [ map { "s.k$_" } 0 .. 7 ], 'two servers');
 drop_pipeline($pg, 'p');
 
 done_testing();
