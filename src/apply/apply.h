@@ -47,6 +47,7 @@ typedef struct ApplyTable
 	SPIPlanPtr	lock;			/* the same FOR UPDATE; NULL: not needed yet */
 	bool		remote;			/* a foreign table: rows may be there of which nothing was committed here */
 	bool		direct;			/* written without statements (direct.c) */
+	bool		runs_code;		/* triggers or rules may fire when it is written */
 	DirectWriter *writer;		/* open in this group; NULL: not yet */
 	List	   *partial_plans;	/* of PartialPlan (partialchange.c): UPDATEs of some columns */
 	List	   *keyless_plans;	/* of KeylessPlan (keyless.c) */

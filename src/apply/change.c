@@ -256,7 +256,7 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 	}
 	if (!table->direct)
 		apply_need_plans(table);
-	apply_direct_flush(table);
+	apply_flush_before(table);
 	capstan_apply_enter_owner(table, &owner);
 	if (table->map->nkey == 0)
 		apply_keyless_change(table, change);

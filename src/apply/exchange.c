@@ -19,8 +19,6 @@
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_trigger.h"
-#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "storage/lmgr.h"
@@ -144,17 +142,13 @@ own_columns(const TableShadow *shadow)
 	return own;
 }
 
-/* Could something of the target's make nothing of a row that we delete or insert?  Of partitions we do not know. */
+/* Could something of the target's make nothing of a row that we delete or insert? */
 static bool
 may_suppress(Oid target)
 {
 	Relation	relation = relation_open(target, NoLock);
-	const TriggerDesc *triggers = relation->trigdesc;
-	bool		may = relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || relation->rd_rules != NULL;
+	bool		may = apply_runs_code(relation);
 
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		if (triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS || triggers->triggers[i].tgenabled == TRIGGER_FIRES_ON_REPLICA)
-			may = true;
 	relation_close(relation, NoLock);
 	return may;
 }

@@ -9,8 +9,9 @@
  * The target is the same as if each had been written when it came:
  *
  * - The stream changes nothing else in the table meanwhile: its updates and deletes write the batch first, and so do partial images,
- *	 which go through statements.  What it does to other tables neither sees these rows nor is seen by them, for no trigger
- *	 runs and foreign keys are not checked (apply_direct_is_possible).  Nobody else sees them before the group commits.
+ *	 which go through statements.  What it does directly to other tables neither sees these rows nor is seen by them, for no trigger
+ *	 runs and foreign keys are not checked (apply_direct_is_possible).  A statement on a table that has triggers or rules may have them
+ *	 look here, so before it all that is kept is written.  Nobody else sees the rows before the group commits.
  * - Index entries are made row by row in the order of the inserts, and a row without index entries is met by no
  *	 uniqueness check.
  * - A row whose key is there already is not looked for beforehand: the entry in the key's index is made in the way of
@@ -159,6 +160,15 @@ write_rows(ApplyTable *table, DirectWriter *writer, int nrows)
 		ResetPerTupleExprContext(writer->estate);
 	}
 	CommandCounterIncrement();
+}
+
+void
+apply_flush_before(ApplyTable *table)
+{
+	if (table->runs_code)
+		capstan_apply_flush();
+	else
+		apply_direct_flush(table);
 }
 
 void

@@ -47,8 +47,12 @@ extern bool apply_direct_delete(ApplyTable *table);	/* false: there is none */
 extern void apply_direct_close(ApplyTable *table);
 /* insertbatch.c: an insert that is written with others.  Then, or never, its errors are raised. */
 extern void apply_direct_add(ApplyTable *table, const SourceValue *row);
-/* Writes what was added; before anything else is done to the table. */
+/* Writes what was added. */
 extern void apply_direct_flush(ApplyTable *table);
+/* Before anything but apply_direct_add is done to the table. */
+extern void apply_flush_before(ApplyTable *table);
+/* Do triggers or rules of the target fire for us?  Of partitions and the like we do not know: then it may be. */
+extern bool apply_runs_code(Relation relation);
 /* The row that was set, by statement; false: there is one with its key, or (no foreign table) a trigger did not let it in. */
 extern bool apply_insert_row(ApplyTable *table);
 /* Another pipeline's row has the key, or what else the unique index is of; NULL: it is the key. */

@@ -361,7 +361,7 @@ capstan_apply_partial_change(ApplyTable *table, const SourceChange *change)
 
 	if (table->map->nkey == 0 && !may_find_row(table, change))
 		return;
-	apply_direct_flush(table);
+	apply_flush_before(table);
 	switch (change->kind)
 	{
 		case CHANGE_INSERT:

@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -265,6 +266,19 @@ drop_map(ApplyTable *table)
 	table->map = NULL;
 }
 
+bool
+apply_runs_code(Relation relation)
+{
+	const TriggerDesc *triggers = relation->trigdesc;
+
+	if (relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || relation->rd_rules != NULL)
+		return true;
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS || triggers->triggers[i].tgenabled == TRIGGER_FIRES_ON_REPLICA)
+			return true;
+	return false;
+}
+
 void
 capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 {
@@ -288,6 +302,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	opened++;
 	table->remote = relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
 	table->direct = apply_direct_is_possible(table, relation);
+	table->runs_code = apply_runs_code(relation);
 
 	caller = MemoryContextSwitchTo(table->map->context);
 	table->values = palloc(sizeof(Datum) * table->map->natts);

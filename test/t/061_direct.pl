@@ -4,7 +4,7 @@
 # generated columns, rights.
 # How: one source, two databases with a pipeline each, capstan.direct_apply on in one and off in the other; tables of
 # every kind that the direct way must leave to statements; the same row changed many times in one
-# transaction; unique values handed on; a row locked by a session of the target; values in TOAST; a CHECK of the target that fails.
+# transaction; a trigger that looks at another table; unique values handed on; a row locked by a session of the target; values in TOAST; a CHECK of the target that fails.
 # Inserts, which the direct way gathers over transactions: more than it keeps, between changes of the same and of another table; keys that
 # are in the target already, committed or by a session that commits or rolls back; a row refused in the middle.
 # Asserted: both equal the source; triggers fired; TOAST of an update that leaves the value alone is not written again, updates
@@ -34,7 +34,7 @@ CREATE TABLE parent (id INT PRIMARY KEY, v INT);
 CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id));
 CREATE TABLE triggered LIKE parent; CREATE TABLE parted LIKE parent; CREATE DATABASE e; CREATE TABLE e.computed LIKE parent; CREATE TABLE e.wider LIKE parent;
 CREATE TABLE ruled LIKE parent; CREATE TABLE inherited LIKE parent; CREATE TABLE only_key (id INT PRIMARY KEY);
-CREATE TABLE checked LIKE parent; CREATE TABLE other LIKE plain;
+CREATE TABLE checked LIKE parent; CREATE TABLE other LIKE plain; CREATE TABLE looks LIKE parent;
 SQL
 $my->grant;
 my $targets = <<'SQL';
@@ -44,6 +44,14 @@ CREATE TABLE public.fired (id integer, what text);
 CREATE FUNCTION public.fire() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.fired VALUES (COALESCE(NEW.id, OLD.id), TG_OP); RETURN COALESCE(NEW, OLD); END $$;
 CREATE TRIGGER fire BEFORE INSERT OR UPDATE OR DELETE ON d.triggered FOR EACH ROW EXECUTE FUNCTION public.fire();
 ALTER TABLE d.triggered ENABLE ALWAYS TRIGGER fire;
+CREATE TABLE d.looks (id integer PRIMARY KEY, v integer);
+CREATE TABLE public.looked (id integer, what text, found integer, n bigint);
+CREATE FUNCTION public.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	INSERT INTO public.looked SELECT COALESCE(NEW.id, OLD.id), TG_OP, (SELECT v FROM d.parent WHERE id = COALESCE(NEW.id, OLD.id)), (SELECT count(*) FROM d.parent);
+	RETURN COALESCE(NEW, OLD);
+END $$;
+CREATE TRIGGER look BEFORE INSERT OR UPDATE OR DELETE ON d.looks FOR EACH ROW EXECUTE FUNCTION public.look();
+ALTER TABLE d.looks ENABLE ALWAYS TRIGGER look;
 CREATE TABLE d.parted (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id);
 CREATE TABLE d.parted_low PARTITION OF d.parted FOR VALUES FROM (MINVALUE) TO (50);
 CREATE TABLE d.parted_rest PARTITION OF d.parted DEFAULT;
@@ -102,6 +110,14 @@ for my $db (values %db)
 	is($db->value(q{SELECT string_agg(extra, ',') || ' ' || count(at) FROM e.wider}), 'there,there 2', "$db->{database}: defaults of other columns");
 	is($db->value('SELECT string_agg(id || \'=\' || w, \',\' ORDER BY id) FROM e.computed'), '1=4,60=6', "$db->{database}: generated columns");
 }
+
+# What a trigger of one table sees of another one, whose inserts are gathered.
+$my->sql(q{USE d; START TRANSACTION; INSERT INTO parent VALUES (301, 1); INSERT INTO looks VALUES (301, 1); INSERT INTO parent VALUES (302, 2); INSERT INTO looks VALUES (302, 1);
+	INSERT INTO parent VALUES (303, 3); UPDATE looks SET v = 2 WHERE id = 301; INSERT INTO parent VALUES (304, 4); SET SESSION binlog_row_image = 'MINIMAL'; UPDATE looks SET v = 3 WHERE id = 302;
+	INSERT INTO parent VALUES (305, 5); DELETE FROM looks WHERE id = 301; COMMIT});
+both_equal('a trigger that looks at another table');
+is($_->value(q{SELECT string_agg(id || ' ' || what || ' ' || found || ' ' || n - (SELECT min(n) FROM public.looked), ', ' ORDER BY ctid) FROM public.looked}),
+	'301 INSERT 1 0, 302 INSERT 2 1, 301 UPDATE 1 2, 302 UPDATE 2 3, 301 DELETE 1 4', "$_->{database}: it sees what came before") for values %db;
 
 # The same rows again and again in one transaction, unique values handed on, big values.
 $my->sql(<<'SQL');
