@@ -38,6 +38,7 @@ typedef struct ApplyTable
 
 	/* Made at first use and again after the target's definition changed. */
 	bool		valid;
+	uint32		schema_hash;	/* of the target's schema, as its invalidations name it */
 	TableMap   *map;
 	Oid			table_owner;
 	SPIPlanPtr	insert;			/* ON CONFLICT (key) DO NOTHING; without a key just INSERT, and the others are NULL */

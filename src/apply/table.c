@@ -59,6 +59,21 @@ labels_changed(Datum arg, int cacheid, uint32 hashvalue)
 	target_changed(arg, InvalidOid);
 }
 
+/* A schema got another name, and another one perhaps its old name: statements name the target by it, and nothing tells the tables. */
+static void
+schema_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	ListCell   *cell;
+
+	foreach(cell, all_tables)
+	{
+		ApplyTable *table = lfirst(cell);
+
+		if (hashvalue == 0 || table->schema_hash == hashvalue)
+			table->valid = false;
+	}
+}
+
 void
 capstan_apply_init(void)
 {
@@ -68,6 +83,7 @@ capstan_apply_init(void)
 		return;
 	CacheRegisterRelcacheCallback(target_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(ENUMOID, labels_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, (Datum) 0);
 	registered = true;
 }
 
@@ -300,6 +316,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
 	opened++;
+	table->schema_hash = GetSysCacheHashValue1(NAMESPACEOID, ObjectIdGetDatum(RelationGetNamespace(relation)));
 	table->remote = relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
 	table->direct = apply_direct_is_possible(table, relation);
 	table->runs_code = apply_runs_code(relation);

@@ -6,7 +6,7 @@
 # every kind that the direct way must leave to statements; the same row changed many times in one
 # transaction; a trigger that looks at another table; unique values handed on; a row locked by a session of the target; values in TOAST; a CHECK of the target that fails.
 # Inserts, which the direct way gathers over transactions: more than it keeps, between changes of the same and of another table; keys that
-# are in the target already, committed or by a session that commits or rolls back; a row refused in the middle.
+# are in the target already, committed or by a session that commits or rolls back; a row refused in the middle. A schema of targets that gets another name.
 # Asserted: both equal the source; triggers fired; TOAST of an update that leaves the value alone is not written again, updates
 # of columns without index are HOT; the halts are alike, and name transaction and table of the row that is refused, though rows of other
 # transactions and tables were gathered with it; the same rows are surprises.
@@ -273,5 +273,14 @@ for my $refusal ([ 'unique', q{INSERT INTO d.plain (id, u) VALUES (-1, 6003)}, q
 		tables_equal($my, $db{$name}, [ 'd.*' ], "$what: $name: afterwards");
 	}
 }
+
+# The schema of targets gets another name, and a new one its old name: rows go where they went before.
+$my->sql('USE e; UPDATE computed SET v = v + 1; UPDATE wider SET v = v + 1');
+sync_pipeline($db{$_}, $_) for sort keys %db;
+for_both('ALTER SCHEMA e RENAME TO e_before; CREATE SCHEMA e; CREATE TABLE e.computed (id integer PRIMARY KEY, v integer); CREATE TABLE e.wider (LIKE e.computed INCLUDING ALL)');
+$my->sql('USE e; INSERT INTO computed VALUES (400, 1), (401, 1); UPDATE computed SET v = 5 WHERE id = 400; INSERT INTO wider VALUES (400, 6); DELETE FROM computed WHERE id = 401');
+sync_pipeline($db{$_}, $_) for sort keys %db;
+is($_->value(q{SELECT (SELECT count(*) FROM e.computed) + (SELECT count(*) FROM e.wider) || ' ' || (SELECT sum(v) FROM e_before.computed WHERE id >= 400) || (SELECT v FROM e_before.wider WHERE id = 400)}),
+	'0 56', "$_->{database}: a schema that was renamed") for values %db;
 
 done_testing();
