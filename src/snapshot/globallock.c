@@ -140,6 +140,22 @@ long_statement_runs(GlobalLock *lock)
 										   LONG_STATEMENT_S), NULL, &result, NULL) == 0 && result->nrows > 0;
 }
 
+/*
+ * GLOBAL lets a prepared XA transaction be: its PREPARE is in gtid_executed already, what it has changed is in no view, and its COMMIT will tell
+ * nothing of that.  So there must be none; no other one can be prepared while GLOBAL is held.  TABLES waits for those that matter.  An account that may not
+ * see them all sees at least, with PROCESS, those that have no session any more.
+ */
+static bool
+transaction_is_prepared(GlobalLock *lock)
+{
+	SourceResult *result;
+
+	if (capstan_wire_try_query(lock->helper, "XA RECOVER", NULL, &result, NULL) != 0 &&
+		capstan_wire_try_query(lock->helper, "SELECT 1 FROM information_schema.INNODB_TRX WHERE TRX_MYSQL_THREAD_ID = 0 LIMIT 1", NULL, &result, NULL) != 0)
+		return false;
+	return result->nrows > 0;
+}
+
 /* What the account needs to lock all of them. */
 static char *
 needed_grants(GlobalLock *lock, List *names)
@@ -212,8 +228,10 @@ capstan_globallock_try(GlobalLock *lock, List *names, long bound_ms)
 	if (lock->global_allowed && !long_statement_runs(lock))
 	{
 		code = try_kind(lock, GLOBAL_LOCK_GLOBAL, "FLUSH TABLES WITH READ LOCK", bound_ms);
-		if (code == 0)
+		if (code == 0 && !transaction_is_prepared(lock))
 			return true;
+		if (code == 0)
+			(void) capstan_globallock_release(lock);
 		if (code == MYSQL_SPECIFIC_ACCESS_DENIED)
 			lock->global_allowed = false;
 	}

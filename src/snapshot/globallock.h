@@ -5,7 +5,8 @@
  * Used by the coordinator (worker/consistentcopy.c).  Two ways to have it, which different things stand in the way of:
  *
  *	 GLOBAL	FLUSH TABLES WITH READ LOCK (FLUSH_TABLES or RELOAD needed).  Waits for statements that run, whatever they read
- *			or write, and not for open transactions.  All statements that write and all commits wait behind it.
+ *			or write, and not for open transactions.  All statements that write and all commits wait behind it.  Of no use while an XA
+ *			transaction is prepared.
  *	 TABLES	LOCK TABLES t1 READ, t2 READ, ...  Waits for open transactions that have changed one of the tables, and not for
  *			statements that read.  What it has got so far holds back the writers of those tables; a transaction
  *			that has them the other way round is ended by MySQL (error 1213).

@@ -19,7 +19,8 @@
  * (1) Every V holds exactly the changes of captured tables that are in G.  Under LOCK TABLES this is (1) of roundgate.c, for all tables
  *	   at once.  Under FLUSH TABLES WITH READ LOCK no commit runs: a commit holds the lock that this one excludes from before the log is
  *	   written until its GTID has entered gtid_executed and its changes are visible.  A transaction that is open meanwhile has
- *	   not committed, is in no view and not in G.
+ *	   not committed, is in no view and not in G.  But for a prepared XA transaction, which is in no view, and in G: so there must be none
+ *	   (globallock.c).
  *
  * (2) No view reads another table than the one that was there at G: from before the lock until the last view is closed a
  *	   transaction of ours holds the metadata locks of all of them (the pins), and what they look like is compared with what was

@@ -7,7 +7,7 @@
 # capstan.pipeline_progress) that opens between the end of the copy and the first change of the stream. With
 # FLUSH TABLES WITH READ LOCK and with LOCK TABLES, one capture after the other;
 # a copy worker, Postgres and the source's sessions that the copy rests on are killed in mid-copy; a
-# transaction and a statement that are in the way of the lock.
+# transaction and a statement that are in the way of the lock; a prepared XA transaction.
 # Asserted: at the cut all tables agree with each other, in every capture; a killed copy starts over as a new generation, and at the end both sides are equal; no writer is held back for longer than
 # capstan.max_lock_wait and some slack; the figures of the lock are those of all tables.
 # Not asserted: that nobody is ended as the victim of a deadlock under LOCK TABLES (that is the price of it).
@@ -153,6 +153,24 @@ for my $case (
 		end('l');
 	};
 }
+
+# What is prepared is in the set of GTIDs, and in no view.
+subtest 'a prepared XA transaction' => sub {
+	my $copied = q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'};
+	my $tries = sub { ($my->query(q{SHOW GLOBAL STATUS LIKE 'Com_lock_tables'}))[0][1] };
+
+	$my->sql("XA START 'x'; INSERT INTO bank.nothing VALUES (4711); XA END 'x'; XA PREPARE 'x'");
+	create('x', 'flusher');
+	my $before = $tries->();
+	$pg->safe_psql("SELECT capstan.start_pipeline('x')");
+	ok((poll_until { $tries->() > $before + 1 || $pg->value($copied) eq 't' }), 'the lock is tried');
+	is($pg->value($copied), 'f', 'not copied before it is committed');
+	$my->sql("XA COMMIT 'x'");
+	$pg->poll_query_until($copied, 't');
+	$pg->safe_psql("SELECT capstan.wait_for_source('x', timeout => '180 s')");
+	tables_equal($my, $pg, ['bank.nothing'], 'then its rows are there');
+	end('x');
+};
 
 done_testing();
 
