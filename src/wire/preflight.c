@@ -206,15 +206,10 @@ check_binlog(Preflight *pf)
 static void
 check_replica(Preflight *pf)
 {
-	SourceResult *result;
 	const char *name = capstan_preflight_variable(pf, "log_replica_updates") != NULL ? "log_replica_updates" : "log_slave_updates";
-	unsigned int number = capstan_wire_try_query(pf->conn,
-												 pf->conn->version_num >= 80022 ? "SHOW REPLICA STATUS" : "SHOW SLAVE STATUS",
-												 NULL, &result, NULL);
 	bool		on = capstan_preflight_variable_is_on(pf, name);
 
-	pf->replica_known = number == 0;
-	pf->is_replica = number == 0 && result->nrows > 0;
+	pf->is_replica = capstan_wire_is_replica(pf->conn, &pf->replica_known);
 	capstan_preflight_add(pf, "log_replica_updates",
 						  on ? CHECK_OK : (pf->is_replica ? CHECK_ERROR : (pf->replica_known ? CHECK_OK : CHECK_WARNING)),
 						  psprintf("%s, %s", on ? "ON" : "OFF",
@@ -290,19 +285,52 @@ list_has(const char *list, const char *schema_name)
 	return false;
 }
 
+bool
+capstan_wire_binlog_filters(SourceConn *conn, BinlogFilters *filters)
+{
+	SourceResult *result;
+
+	filters->only = filters->without = NULL;
+	if (capstan_wire_try_query(conn, conn->version_num >= 80200 ? "SHOW BINARY LOG STATUS" : "SHOW MASTER STATUS",
+							   WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, &result, NULL) != 0)
+		return false;
+	/* Columns: File, Position, Binlog_Do_DB, Binlog_Ignore_DB, ...; no row: there is no binary log */
+	if (result->nrows > 0)
+	{
+		filters->only = result->rows[0][2] != NULL ? result->rows[0][2] : "";
+		filters->without = result->rows[0][3] != NULL ? result->rows[0][3] : "";
+	}
+	return true;
+}
+
+bool
+capstan_wire_leaves_out(const BinlogFilters *filters, const char *schema_name)
+{
+	if (filters->only == NULL)
+		return false;
+	return (filters->only[0] != '\0' && !list_has(filters->only, schema_name)) || list_has(filters->without, schema_name);
+}
+
+bool
+capstan_wire_is_replica(SourceConn *conn, bool *known)
+{
+	SourceResult *result;
+
+	*known = capstan_wire_try_query(conn, conn->version_num >= 80022 ? "SHOW REPLICA STATUS" : "SHOW SLAVE STATUS",
+									NULL, &result, NULL) == 0;
+	return *known && result->nrows > 0;
+}
+
 /*
  * Changes that the filters keep out of the binary log would be seen by the copy and never by the stream.
  */
 static void
 check_filters(Preflight *pf)
 {
-	SourceResult *result;
-	const char *only;
-	const char *without;
+	BinlogFilters filters;
 	ListCell   *lc;
 
-	if (capstan_wire_try_query(pf->conn, pf->conn->version_num >= 80200 ? "SHOW BINARY LOG STATUS" : "SHOW MASTER STATUS",
-							   WIRE_VALUE WIRE_VALUE WIRE_NULLABLE WIRE_NULLABLE, &result, NULL) != 0)
+	if (!capstan_wire_binlog_filters(pf->conn, &filters))
 	{
 		capstan_preflight_add(pf, "binlog_filters", CHECK_WARNING, pstrdup("not known: REPLICATION CLIENT is missing"),
 							  pstrdup("no binlog_do_db or binlog_ignore_db that leaves out a captured schema"),
@@ -310,20 +338,16 @@ check_filters(Preflight *pf)
 							  ERRCODE_INSUFFICIENT_PRIVILEGE);
 		return;
 	}
-	/* Columns: File, Position, Binlog_Do_DB, Binlog_Ignore_DB, ... */
-	if (result->nrows == 0)
+	if (filters.only == NULL)
 		return;
-	only = result->rows[0][2] != NULL ? result->rows[0][2] : "";
-	without = result->rows[0][3] != NULL ? result->rows[0][3] : "";
 	foreach(lc, pf->schemas)
 	{
 		const char *schema_name = lfirst(lc);
-		bool		missing = (only[0] != '\0' && !list_has(only, schema_name)) || list_has(without, schema_name);
 
-		if (missing)
+		if (capstan_wire_leaves_out(&filters, schema_name))
 		{
 			capstan_preflight_add(pf, psprintf("binlog_filters %s", schema_name), CHECK_ERROR,
-								  psprintf("binlog_do_db=%s binlog_ignore_db=%s", only, without),
+								  psprintf("binlog_do_db=%s binlog_ignore_db=%s", filters.only, filters.without),
 								  psprintf("changes of \"%s\" in the binary log", schema_name),
 								  pstrdup("Remove the filter from the source's configuration file and restart it."),
 								  CAPSTAN_ERRCODE_SOURCE_SETTING);
@@ -331,8 +355,8 @@ check_filters(Preflight *pf)
 		}
 	}
 	capstan_preflight_add(pf, "binlog_filters", CHECK_OK,
-						  only[0] == '\0' && without[0] == '\0' ? pstrdup("none") :
-						  psprintf("binlog_do_db=%s binlog_ignore_db=%s", only, without),
+						  filters.only[0] == '\0' && filters.without[0] == '\0' ? pstrdup("none") :
+						  psprintf("binlog_do_db=%s binlog_ignore_db=%s", filters.only, filters.without),
 						  pstrdup("none that leaves out a captured schema"), NULL, 0);
 }
 

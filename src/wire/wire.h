@@ -80,6 +80,20 @@ typedef struct SourceResult
 	char	 ***rows;			/* rows[i][j]: NUL-terminated text or NULL */
 } SourceResult;
 
+/* binlog_do_db and binlog_ignore_db: lists with commas; NULL: there is no binary log. */
+typedef struct BinlogFilters
+{
+	const char *only;
+	const char *without;
+} BinlogFilters;
+
+/* False: not known, REPLICATION CLIENT is missing. */
+extern bool capstan_wire_binlog_filters(SourceConn *conn, BinlogFilters *filters);
+/* Are changes of the schema not in the binary log? */
+extern bool capstan_wire_leaves_out(const BinlogFilters *filters, const char *schema_name);
+/* *known: as above. */
+extern bool capstan_wire_is_replica(SourceConn *conn, bool *known);
+
 extern void capstan_wire_exec(SourceConn *conn, const char *sql);
 /* 0, or MySQL's error number (text in *message if not NULL, palloc'd); connection failures are raised all the same. */
 extern unsigned int capstan_wire_try_exec(SourceConn *conn, const char *sql, char **message);

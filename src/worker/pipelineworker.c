@@ -225,6 +225,38 @@ check_source(SourceConn *conn)
 	}
 }
 
+/* Is in the log what is done to the captured tables?  Preflight has asked, but it may be another server now, or have been started otherwise. */
+static void
+check_log_is_whole(PipelineRun *run, SourceConn *conn)
+{
+	const char *name = capstan_wire_server_version_num(conn) >= 80026 ? "log_replica_updates" : "log_slave_updates";
+	BinlogFilters filters;
+	bool		known;
+	ListCell   *cell;
+
+	if (strcmp(capstan_wire_query_not_null(conn, psprintf("SELECT @@GLOBAL.%s", name)), "0") == 0 && capstan_wire_is_replica(conn, &known))
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
+				 errmsg("%s is OFF on the source, which is a replica", name),
+				 errdetail("What it gets from its own source is not in its binary log."),
+				 errhint("Start it with --%s=ON, or let the host of the server lead to another one. If it has got changes meanwhile, "
+						 "capstan.restart_snapshot() copies all tables anew.", name)));
+	if (!capstan_wire_binlog_filters(conn, &filters))
+		return;
+	foreach(cell, run->tables)
+	{
+		const char *schema_name = ((ApplyTable *) lfirst(cell))->info->source_schema;
+
+		if (capstan_wire_leaves_out(&filters, schema_name))
+			ereport(ERROR,
+					(errcode(CAPSTAN_ERRCODE_SOURCE_SETTING),
+					 errmsg("changes of \"%s\" are not in the binary log of the source", schema_name),
+					 errdetail("binlog_do_db=%s binlog_ignore_db=%s", filters.only, filters.without),
+					 errhint("Start the source without these filters. If it was written to meanwhile, capstan.restart_snapshot() copies "
+							 "all tables anew.")));
+	}
+}
+
 /*
  * A server that leaves foreign-key cascades to InnoDB does not log them.  Preflight refuses such child tables, but the
  * server may have been started with the setting since.
@@ -411,6 +443,7 @@ copy_consistently(PipelineRun *run)
 	SourceConn *conn = capstan_wire_connect(run->options, psprintf("check %s", run->pipeline->name));
 
 	check_source(conn);
+	check_log_is_whole(run, conn);
 	check_cascades(run, conn);
 	strlcpy(run->source_uuid, capstan_wire_server_uuid(conn), sizeof(run->source_uuid));
 	log_start(run, conn);
@@ -428,6 +461,7 @@ open_stream(PipelineRun *run)
 	GtidSet    *from;
 
 	check_source(conn);
+	check_log_is_whole(run, conn);
 	check_cascades(run, conn);
 	run->fold_names = strcmp(capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.lower_case_table_names"), "0") != 0;
 	from = find_position(run, conn);
