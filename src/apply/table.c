@@ -303,9 +303,12 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 
 	/* the lock first, in every transaction: it brings the invalidations of what changed before it, and nothing changes after */
 	LockRelationOid(table->info->target, RowExclusiveLock);
-	capstan_apply_force_sync(table->info->target);
 	if (table->valid)
+	{
+		if (table->remote)
+			ForceSyncCommit();
 		return;
+	}
 
 	apply_direct_close(table);
 	/* before looking: an invalidation that comes meanwhile must be seen again */
@@ -318,6 +321,8 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	opened++;
 	table->schema_hash = GetSysCacheHashValue1(NAMESPACEOID, ObjectIdGetDatum(RelationGetNamespace(relation)));
 	table->remote = relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
+	if (table->remote)
+		ForceSyncCommit();
 	table->direct = apply_direct_is_possible(table, relation);
 	table->runs_code = apply_runs_code(relation);
 
