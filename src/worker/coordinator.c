@@ -37,8 +37,8 @@
 #define TOUCH_TIMEOUT_MS 2000
 #define POLL_MS 1000
 /* Tables that a round of many plans for at least, and how long it aims to hold their locks: each table adds to that. */
-#define LEAST_BATCH 8
-#define HOLD_WANTED_US 1500
+#define LEAST_BATCH 4
+#define HOLD_WANTED_US 1000
 
 /* Time for one climb of the lock ladder; after that a warning incident, a longer pause, and other tables.  Shorter where a try may wait only shortly. */
 #define LOCK_BUDGET_MS Min(30000, Max(2000, 30 * capstan_max_lock_wait))
