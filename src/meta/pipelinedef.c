@@ -235,11 +235,11 @@ capstan_meta_adopt_pipeline(int64 id)
 	"SELECT p.desired_state, p.system_identifier, p.database_oid, p.owner::oid, p.halted_by, " \
 	"i.message, i.detail, i.hint, g.pipeline_id IS NOT NULL, " \
 	"CASE WHEN NOT $2 THEN NULL WHEN g.applied_since IS NULL THEN g.applied ELSE capstan.gtid_union(g.applied, g.applied_since) END, " \
-	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id), " \
-	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming'), " \
-	"CASE WHEN NOT EXISTS (SELECT FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming') THEN " \
+	"CASE WHEN NOT $2 THEN (SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id) END, " \
+	"CASE WHEN NOT $2 THEN (SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming') END, " \
+	"CASE WHEN NOT $2 AND NOT EXISTS (SELECT FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND t.state <> 'streaming') THEN " \
 	"(SELECT pg_catalog.count(*) FROM capstan.pipeline_table t WHERE t.pipeline_id = p.id AND " META_UNINDEXED ") END, " \
-	"EXISTS (SELECT FROM capstan.table_object o JOIN capstan.pipeline_table t ON t.id = o.table_id WHERE t.pipeline_id = p.id AND o.state = 'building') " \
+	"NOT $2 AND EXISTS (SELECT FROM capstan.table_object o JOIN capstan.pipeline_table t ON t.id = o.table_id WHERE t.pipeline_id = p.id AND o.state = 'building') " \
 	"FROM capstan.pipeline p " \
 	"LEFT JOIN capstan.pipeline_progress g ON g.pipeline_id = p.id " \
 	"LEFT JOIN capstan.incident i ON i.id = p.halted_by " \

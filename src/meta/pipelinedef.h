@@ -79,12 +79,14 @@ typedef struct PipelineLook
 	char	   *halt_hint;
 	bool		started;		/* it has a position */
 	char	   *applied;		/* gtid_set as text, NULL if not asked for or never started */
+	/* 0 and false where the position was asked for: they are counted, which takes long where there are many tables */
 	int64		tables;
 	int64		tables_pending; /* not copied yet */
 	int64		tables_unindexed;	/* when all are copied: those without some index or ANALYZE; before, 0 */
 	bool		building;		/* an index, CONCURRENTLY */
 } PipelineLook;
 
+/* With the position, or with the numbers of tables. */
 extern void capstan_meta_look(int64 id, bool with_applied, PipelineLook *look);
 
 #endif

@@ -38,6 +38,8 @@ PG_FUNCTION_INFO_V1(capstan_wait_for_gtid);
 
 #define FIRST_NAP_MS 5
 #define LONGEST_NAP_MS 100
+/* A nap between looks at a snapshot may be as long as so many of them, where they take long. */
+#define NAPS_PER_LOOK 10
 /* A statement's snapshot is registered for its QueryDesc and for its EState. */
 #define REGISTERED_BY_STATEMENT 2
 
@@ -288,10 +290,14 @@ wait_in_turns(Waiter *waiter)
 	for (;;)
 	{
 		PipelineLook look;
+		TimestampTz looked_at = GetCurrentTimestamp();
+		int			look_ms;
+		int			longest;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(turn);
 		capstan_meta_look(waiter->pipeline->id, waiter->goal != NULL, &look);
+		look_ms = (int) TimestampDifferenceMilliseconds(looked_at, GetCurrentTimestamp());
 		if (look.exists && is_reached(waiter, &look))
 			break;
 		raise_if_hopeless(waiter, &look);
@@ -306,7 +312,9 @@ wait_in_turns(Waiter *waiter)
 						 Min(nap_ms, Max(1, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), waiter->deadline))),
 						 COMPAT_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
-		nap_ms = Min(nap_ms + nap_ms / 4 + 1, LONGEST_NAP_MS);
+		/* where ten thousand tables are to be counted */
+		longest = waiter->goal == NULL ? Max(LONGEST_NAP_MS, Min(look_ms, LONGEST_NAP_MS) * NAPS_PER_LOOK) : LONGEST_NAP_MS;
+		nap_ms = Min(nap_ms + nap_ms / 4 + 1, longest);
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(turn);
