@@ -204,12 +204,23 @@ CREATE INDEX pipeline_table_uncopied ON capstan.pipeline_table (pipeline_id) WHE
 COMMENT ON TABLE capstan.pipeline_table IS 'captured tables of each pipeline: target, key, copy state, counters';
 COMMENT ON COLUMN capstan.pipeline_table.definition IS 'what the source table looked like when it was captured; compared with every table map of the stream';
 COMMENT ON COLUMN capstan.pipeline_table.defaults IS 'what row images without a column imply for it (binlog_row_image = MINIMAL); noted at the first start';
-COMMENT ON COLUMN capstan.pipeline_table.generation IS 'number of its copy: a new one for each resync_table, never the same again';
+COMMENT ON COLUMN capstan.pipeline_table.generation IS 'number of its copy: a new one for each resync_table, and each add_table after remove_table, never the same again';
 COMMENT ON COLUMN capstan.pipeline_table.since IS
     'what the source had executed before the definition was read, of a table that was added or resynced: none of that is applied to it from the log, its copy brings it';
 COMMENT ON COLUMN capstan.pipeline_table.analyzed IS 'ANALYZE was run on it after its copy';
 COMMENT ON COLUMN capstan.pipeline_table.shared IS 'other pipelines may write the target, too: a key that is there already halts';
 COMMENT ON COLUMN capstan.pipeline_table.key_ordered IS 'the key sorts alike on both sides: changes beyond the copied ranges are left to their range';
+
+-- What must outlive the row of a table that is captured no longer.
+CREATE TABLE capstan.removed_table (
+    pipeline_id         bigint NOT NULL REFERENCES capstan.pipeline ON DELETE CASCADE,
+    source_schema       text COLLATE "C" NOT NULL,
+    source_table        text COLLATE "C" NOT NULL,
+    generation          integer NOT NULL,
+    PRIMARY KEY (pipeline_id, source_schema, source_table)
+);
+COMMENT ON TABLE capstan.removed_table IS 'tables that were removed from each pipeline: should one be added again, its generations go on from here';
+COMMENT ON COLUMN capstan.removed_table.generation IS 'the last one';
 
 -- While a table is resynced, the new content is built here; what is in the target stays as it was until then.
 CREATE TABLE capstan.table_shadow (
@@ -297,6 +308,7 @@ COMMENT ON TABLE capstan.incident IS 'every halt, retry and warning of a pipelin
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_progress', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.pipeline_table', '');
+SELECT pg_catalog.pg_extension_config_dump('capstan.removed_table', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.table_shadow', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.table_object', '');
 SELECT pg_catalog.pg_extension_config_dump('capstan.copied_range', '');
@@ -644,7 +656,7 @@ COMMENT ON VIEW capstan.incident_status IS 'incidents of the pipelines that the 
 
 GRANT USAGE ON SCHEMA capstan TO PUBLIC;
 
-REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_table, capstan.table_shadow, capstan.table_object, capstan.copied_range,
+REVOKE ALL ON capstan.pipeline, capstan.pipeline_progress, capstan.pipeline_table, capstan.removed_table, capstan.table_shadow, capstan.table_object, capstan.copied_range,
     capstan.snapshot_round, capstan.incident FROM PUBLIC;
 GRANT SELECT ON capstan.pipeline_status, capstan.table_status, capstan.object_status, capstan.incident_status TO PUBLIC;
 

@@ -82,6 +82,11 @@ capstan_meta_remove_table(int64 table_id)
 	Datum		values[1] = {Int64GetDatum(table_id)};
 
 	capstan_meta_enter(&identity);
+	/* the number of its last copy stays: it must not come back, should the table be added again */
+	meta_execute("INSERT INTO capstan.removed_table (pipeline_id, source_schema, source_table, generation) "
+				 "SELECT pipeline_id, source_schema, source_table, generation FROM capstan.pipeline_table WHERE id = $1 "
+				 "ON CONFLICT (pipeline_id, source_schema, source_table) DO UPDATE SET generation = EXCLUDED.generation",
+				 1, types, values, NULL, SPI_OK_INSERT);
 	/* ranges, objects and shadow go with it */
 	meta_execute("DELETE FROM capstan.pipeline_table WHERE id = $1", 1, types, values, NULL, SPI_OK_DELETE);
 	capstan_meta_leave(&identity);

@@ -78,8 +78,9 @@ meta_insert_table(int64 pipeline_id, const PipelineTableDefinition *table)
 	if (table->bytes_estimate < 0)
 		nulls[10] = 'n';
 	meta_execute("INSERT INTO capstan.pipeline_table (pipeline_id, source_schema, source_table, target, key, "
-				 "key_ordered, key_pageable, definition, state, rows_estimate, bytes_estimate, shared) "
-				 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id",
+				 "key_ordered, key_pageable, definition, state, rows_estimate, bytes_estimate, shared, generation) "
+				 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1 + COALESCE((SELECT r.generation FROM capstan.removed_table r "
+				 "WHERE r.pipeline_id = $1 AND r.source_schema = $2 AND r.source_table = $3), 0)) RETURNING id",
 				 12, types, values, nulls, SPI_OK_INSERT_RETURNING);
 	return meta_get_int64(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, 0);
 }

@@ -234,6 +234,11 @@ like(($pg->psql("SELECT capstan.add_table('p', 's.later')"))[2], qr/target_empty
 $pg->safe_psql("SELECT capstan.add_table('p', 's.later', truncate_target => true)");
 done();
 all_equal('a removed table came back', 's.later');
+is(generation('later'), 2, '... as a new generation');
+$pg->safe_psql("SELECT capstan.resync_table('p', 's.later', 'once more'); SELECT capstan.remove_table('p', 's.later'); SELECT capstan.add_table('p', 's.later', truncate_target => true)");
+done();
+is(generation('later'), 4, '... and so each time: a number does not come back, be it of a copy that was never begun');
+all_equal('a removed table came back again', 's.later');
 
 # ---- altered on the source ----
 
