@@ -9,7 +9,6 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -250,14 +249,12 @@ run(const char *sql)
 		elog(ERROR, "\"%s\" returned %s", sql, SPI_result_code_string(rc));
 }
 
-/* A foreign table has no index to be made like. */
 static const char *
-key_clause(const PlannedTable *planned)
+key_clause(const SourceTable *source)
 {
-	const SourceTable *source = &planned->info->table;
 	StringInfoData columns;
 
-	if (get_rel_relkind(planned->target) != RELKIND_FOREIGN_TABLE)
+	if (source->nkey == 0)
 		return "";
 	initStringInfo(&columns);
 	for (int i = 0; i < source->nkey; i++)
@@ -266,8 +263,9 @@ key_clause(const PlannedTable *planned)
 }
 
 /*
- * A table like the target, made as its owner.  Autovacuum is kept away from it, so that nothing but somebody's look is in the way
- * when it is dropped.
+ * A table like the target, made as its owner.  Of indexes it needs the one that rows are found by; the target has the others, and what is unique
+ * there is checked when the content gets there.  Autovacuum is kept away from it, so that nothing but somebody's look is in the way when it is
+ * dropped.
  */
 static Oid
 make_shadow(const PlannedTable *planned, int generation)
@@ -284,8 +282,8 @@ make_shadow(const PlannedTable *planned, int generation)
 	SetUserIdAndSecContext(planned->target_owner, sec_context | SECURITY_RESTRICTED_OPERATION);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL%s) WITH (autovacuum_enabled = false, toast.autovacuum_enabled = false)",
-				 qualified, planned->target_name, key_clause(planned)));
+	run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING INDEXES%s) WITH (autovacuum_enabled = false, toast.autovacuum_enabled = false)",
+				 qualified, planned->target_name, key_clause(&planned->info->table)));
 	run(psprintf("COMMENT ON TABLE %s IS %s", qualified,
 				 quote_literal_cstr(psprintf("new content of %s, which capstan resyncs; it will be dropped", planned->target_name))));
 	SPI_finish();

@@ -306,6 +306,8 @@ all_equal('and it streams', 's.later');
 $pg->safe_psql("SELECT capstan.stop_pipeline('p')");
 $pg->safe_psql("SELECT capstan.resync_table('p', 's.still', 'never begun'); SELECT capstan.resync_table('p', 's.txt', 'removed'); SELECT capstan.remove_table('p', 's.txt')");
 is($pg->value("SELECT count(*) FROM pg_class WHERE relname LIKE 'capstan\\_shadow%' AND relkind = 'r'"), 1, 'a removed table takes its shadow along');
+is($pg->safe_psql("SELECT indisprimary, (SELECT count(*) FROM pg_index WHERE indrelid = 's.still'::regclass)
+	FROM pg_index JOIN capstan.table_shadow ON indrelid = shadow"), 't|2', 'a shadow has the index of the key, and no other');
 $pg->poll_query_until("SELECT pid IS NULL FROM capstan.pipeline_status");
 $pg->safe_psql("SELECT capstan.drop_pipeline('p')");
 is($pg->value("SELECT count(*) FROM pg_class WHERE relname LIKE 'capstan\\_shadow%'"), 0, 'and so does a dropped pipeline');
