@@ -62,9 +62,16 @@
 /* Of small tables, so many are described at once: information_schema costs about as much for one table. */
 #define DESCRIBED_AT_ONCE 2000
 
+/* Noted of a table that looked small and is not: the source's estimates are wrong, and nothing is known of its rows. */
+#define FOUND_LARGE_ROWS (SMALL_ROWS + 1)
+/* So many tables are looked into by one statement, in this time. */
+#define LOOK_TABLES 50
+#define LOOK_BOUND_MS 5000
+
 /* Of a range. */
 #define RANGE_BYTES (32 * 1024 * 1024)
 #define LEAST_RANGE_ROWS 500
+#define UNKNOWN_ROW_BYTES 200
 
 /* The tables in the order of work. */
 typedef struct WorkList
@@ -278,6 +285,69 @@ take_cut(CopyRun *run, GlobalLock *lock, List *names)
 	}
 }
 
+static bool
+looks_small(const PipelineTable *table)
+{
+	return table->rows_estimate >= 0 && table->rows_estimate <= SMALL_ROWS && table->bytes_estimate <= SMALL_BYTES;
+}
+
+/* Their places among the n tables that have more rows than a small one, as text; NULL: they could not be read in time. */
+static SourceResult *
+look_into(SourceConn *conn, PipelineTable **tables, int n)
+{
+	StringInfoData sql;
+	SourceResult *large = NULL;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "SELECT /*+ MAX_EXECUTION_TIME(%d) */ place FROM (", LOOK_BOUND_MS);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&sql, "%s(SELECT %d AS place FROM %s LIMIT 1 OFFSET %d)", i == 0 ? "" : " UNION ALL ", i,
+						 capstan_quoted_table(tables[i]->source_schema, tables[i]->source_table), SMALL_ROWS);
+	appendStringInfoString(&sql, ") AS looked");
+	return capstan_wire_try_query(conn, sql.data, WIRE_VALUE, &large, NULL) == 0 ? large : NULL;
+}
+
+/*
+ * A table that is small by the source's estimates, which may be old, and large in fact would be copied by one worker while the others
+ * have nothing to do.  Before the lock, since it only decides who copies what; noted in the catalog, where all workers find it.
+ */
+static void
+find_large(CopyRun *run)
+{
+	MemoryContext context = AllocSetContextCreate(run->run_context, "capstan look", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	PipelineTable *looked[LOOK_TABLES];
+	List	   *tables;
+	List	   *ids = NIL;
+	ListCell   *cell;
+	int			n = 0;
+
+	capstan_copy_begin_catalog(run);
+	MemoryContextSwitchTo(context);
+	tables = capstan_meta_tables(run->pipeline->id);
+	capstan_copy_commit_catalog(run);
+	MemoryContextSwitchTo(context);
+	foreach(cell, tables)
+	{
+		SourceResult *large;
+
+		if (looks_small(lfirst(cell)))
+			looked[n++] = lfirst(cell);
+		if (n == 0 || (n < LOOK_TABLES && lnext(tables, cell) != NULL))
+			continue;
+		large = look_into(run->conn, looked, n);
+		for (int i = 0; large != NULL && i < large->nrows; i++)
+			ids = lappend(ids, &looked[Min(Max(atoi(large->rows[i][0]), 0), n - 1)]->id);
+		n = 0;
+	}
+	capstan_copy_begin_catalog(run);
+	foreach(cell, ids)
+		capstan_meta_set_rows_estimate(*(int64 *) lfirst(cell), FOUND_LARGE_ROWS);
+	capstan_copy_commit_catalog(run);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+}
+
 void
 capstan_consistent_main(CopyRun *run)
 {
@@ -290,6 +360,7 @@ capstan_consistent_main(CopyRun *run)
 	pin = capstan_wire_connect_to(run->options, "pin", run->source_uuid);
 	capstan_wire_exec(pin, psprintf("SET SESSION wait_timeout = %d", PIN_IDLE_TIMEOUT_S));
 	names = load_names(run);
+	find_large(run);
 
 	capstan_copy_begin_catalog(run);
 	run->round = capstan_meta_last_round(run->pipeline->id) + 1;
@@ -322,7 +393,7 @@ capstan_consistent_main(CopyRun *run)
 static int
 work_class(const PipelineTable *table)
 {
-	if (table->rows_estimate >= 0 && table->rows_estimate <= SMALL_ROWS && table->bytes_estimate <= SMALL_BYTES)
+	if (looks_small(table))
 		return 2;
 	return table->key_pageable ? 1 : 0;
 }
@@ -448,7 +519,8 @@ copy_whole(CopyRun *run, PipelineTable **tables, SourceTable **sources, int n)
 static CopyRange *
 take_range(CopyRun *run, const PipelineTable *table, const SourceTable *source)
 {
-	int64		row_bytes = table->rows_estimate > 0 ? Max(table->bytes_estimate / table->rows_estimate, 1) : 200;
+	int64		row_bytes = table->rows_estimate > 0 && table->rows_estimate != FOUND_LARGE_ROWS ?
+		Max(table->bytes_estimate / table->rows_estimate, 1) : UNKNOWN_ROW_BYTES;
 	int64		rows = Min(Max(RANGE_BYTES / row_bytes, LEAST_RANGE_ROWS), capstan_max_range_rows);
 	CopyRange  *last;
 	CopyRange  *range = NULL;

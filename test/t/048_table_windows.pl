@@ -29,6 +29,7 @@ for my $n (0 .. $TABLES - 1)
 	$sql .= sprintf "INSERT INTO t%03d WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < %d) SELECT i, %d FROM s;\n", $n, $rows, $n;
 }
 $my->sql($sql);
+$my->stale_statistics('w', map { sprintf 't%03d', $_ } 0 .. $TABLES - 1);
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');
 $pg->create_server('source', $my);
@@ -37,6 +38,7 @@ $pg->safe_psql(q{SELECT capstan.wait_for_snapshot('w', timeout => '120 s')});
 is($pg->value(q{SELECT sum(rows_copied) FROM capstan.table_status}), $my->value('SELECT SUM(n) FROM (' . join(' UNION ALL ', map { sprintf 'SELECT COUNT(*) AS n FROM w.t%03d', $_ } 0 .. $TABLES - 1) . ') c'),
 	'all is copied');
 cmp_ok($pg->value('SELECT round FROM capstan.snapshot_round'), '<', $TABLES / 2, 'in rounds of many tables');
+is($pg->value('SELECT count(*) FROM capstan.pipeline_table WHERE rows_estimate = 1001'), 7, 'which tables are larger than the source believes was found out');
 is($pg->value("SELECT string_agg(class || ': ' || message, '; ') FROM capstan.incident"), undef, 'no worker has failed');
 tables_equal($my, $pg, ['w.*'], 'each table has its own rows');
 done_testing;

@@ -7,7 +7,7 @@
 # capstan.pipeline_progress) that opens between the end of the copy and the first change of the stream. With
 # FLUSH TABLES WITH READ LOCK and with LOCK TABLES, one capture after the other;
 # a copy worker, Postgres and the source's sessions that the copy rests on are killed in mid-copy; a
-# transaction and a statement that are in the way of the lock; a prepared XA transaction.
+# transaction and a statement that are in the way of the lock; a prepared XA transaction; a table whose statistics are those of an empty one.
 # Asserted: at the cut all tables agree with each other, in every capture; a killed copy starts over as a new generation, and at the end both sides are equal; no writer is held back for longer than
 # capstan.max_lock_wait and some slack; the figures of the lock are those of all tables.
 # Not asserted: that nobody is ended as the victim of a deadlock under LOCK TABLES (that is the price of it).
@@ -22,7 +22,7 @@ use CapstanTest;
 use Time::HiRes qw(sleep time);
 
 my $slack_ms = 1500;
-my @tables = map { "bank.$_" } qw(a b keyless byenum names nothing);
+my @tables = map { "bank.$_" } qw(a b keyless byenum names nothing stale);
 
 my $my = CapstanTest::MySQL->start;
 my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 2000, 'capstan.max_lock_wait' => "'1s'" });
@@ -49,6 +49,14 @@ CREATE TRIGGER gate BEFORE UPDATE ON capstan.pipeline_progress FOR EACH ROW EXEC
 ALTER TABLE capstan.pipeline_progress ENABLE ALWAYS TRIGGER gate;
 SQL
 
+# Ranges that are planned are noted: when all are copied one is left of them.
+$pg->safe_psql(<<'SQL');
+CREATE TABLE planned (table_id int8);
+CREATE FUNCTION note_planned() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.planned VALUES (NEW.table_id); RETURN NEW; END $$;
+CREATE TRIGGER planned AFTER INSERT ON capstan.copied_range FOR EACH ROW EXECUTE FUNCTION note_planned();
+ALTER TABLE capstan.copied_range ENABLE ALWAYS TRIGGER planned;
+SQL
+
 my $gate;
 my @writers = start_writers();
 
@@ -67,6 +75,8 @@ for my $user (qw(flusher plain))
 				scalar @tables, 'every table has the figures of the lock');
 			is($pg->value(q{SELECT count(DISTINCT (lock_count, lock_tries, lock_read, lock_wait_total, lock_hold_total)) FROM capstan.table_status}), 1, 'the same ones');
 			note($pg->value("SELECT format('tries %s, wait %s, held %s', lock_tries, lock_wait_worst, lock_hold_worst) FROM capstan.table_status LIMIT 1"));
+			is($pg->safe_psql("SELECT count(*) FROM planned p JOIN capstan.pipeline_table t ON t.id = table_id WHERE source_table = 'stale'"), 3,
+				'a table that is larger than its statistics say is copied by ranges');
 			end("$user$n") if $n < 2;
 		}
 		release($gate);
@@ -267,10 +277,12 @@ CREATE TABLE keyless (n BIGINT, note VARCHAR(20));
 CREATE TABLE byenum (k ENUM('z','y','x'), id INT, n BIGINT NOT NULL, PRIMARY KEY (k, id));
 CREATE TABLE names (name VARCHAR(50) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n BIGINT NOT NULL);
 CREATE TABLE nothing (id INT PRIMARY KEY);
+CREATE TABLE stale (id INT PRIMARY KEY, n INT) STATS_AUTO_RECALC = 0;
 SET cte_max_recursion_depth = 100000;
 INSERT INTO a WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) SELECT n, 100, REPEAT('a', 100) FROM s;
 INSERT INTO b SELECT id, 100, note FROM a;
 INSERT INTO names SELECT CONCAT(IF(id % 2, 'Ä', 'b'), id), 100 FROM a WHERE id <= 5000;
+INSERT INTO stale SELECT id, id FROM a WHERE id <= 5000;
 INSERT INTO keyless VALUES (0, 'first'), (0, 'first');
 INSERT INTO byenum VALUES ('z', 0, 0), ('x', 0, 0);
 ANALYZE NO_WRITE_TO_BINLOG TABLE a, b, names, keyless, byenum, nothing;
@@ -311,6 +323,7 @@ BEGIN
 END //
 DELIMITER ;
 SQL
+	$my->stale_statistics('bank', 'stale');
 }
 
 # Writers that move money until stop_writers.

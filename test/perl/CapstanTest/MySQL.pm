@@ -97,6 +97,18 @@ sub value
 	return $row ? $row->[0] : undef;
 }
 
+# From now on the source takes these tables (with STATS_AUTO_RECALC = 0) for empty ones, whatever is in them: by itself it keeps its count.
+sub stale_statistics
+{
+	my ($self, $schema, @tables) = @_;
+	my $in = join ', ', map { "'$_'" } @tables;
+
+	$self->sql("SET sql_log_bin = 0; UPDATE mysql.innodb_table_stats SET n_rows = 0, clustered_index_size = 1 WHERE database_name = '$schema' AND table_name IN ($in); "
+		. 'FLUSH TABLES ' . join(', ', map { "$schema.$_" } @tables));
+	my $rows = $self->value("SET information_schema_stats_expiry = 0; SELECT SUM(TABLE_ROWS) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '$schema' AND TABLE_NAME IN ($in)");
+	die "the source still knows of $rows rows" if $rows;
+}
+
 sub gtid_executed
 {
 	my ($self) = @_;
