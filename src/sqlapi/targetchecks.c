@@ -42,6 +42,7 @@ typedef struct TargetState
 	bool		row_security;	/* active for the caller */
 	char	   *triggers;		/* that fire even in a replica session; NULL: none */
 	char	   *referenced_by;	/* foreign keys of tables that are not captured; NULL: none */
+	char	   *heirs;			/* tables that inherit from it, as ALTER TABLE statements that end that; NULL: none */
 	char	   *writer;			/* another pipeline; NULL: none */
 	bool		shared;			/* and that one shares it */
 	int			updatable;		/* events that it takes, as pg_relation_is_updatable() says */
@@ -60,7 +61,11 @@ typedef struct TargetState
 	"(SELECT string_agg(f.conname || ' of ' || f.conrelid::regclass::text, ', ' ORDER BY f.conname) FROM pg_constraint f " \
 	"  WHERE f.contype = 'f' AND f.confrelid = c.oid AND f.conrelid <> c.oid AND f.conparentid = 0 " \
 	"  AND NOT EXISTS (SELECT FROM w AS v JOIN pg_namespace vn ON vn.nspname = v.s::name " \
-	"    JOIN pg_class vc ON vc.relnamespace = vn.oid AND vc.relname = v.t::name WHERE vc.oid = f.conrelid)) " \
+	"    JOIN pg_class vc ON vc.relnamespace = vn.oid AND vc.relname = v.t::name WHERE vc.oid = f.conrelid)), " \
+	/* not partitions; nor chunks of a hypertable, which are as good as those */ \
+	"(SELECT string_agg(format('ALTER TABLE %s NO INHERIT %s;', h.inhrelid::regclass, c.oid::regclass), ' ' ORDER BY h.inhrelid) " \
+	"  FROM pg_inherits h JOIN pg_class hc ON hc.oid = h.inhrelid JOIN pg_namespace hn ON hn.oid = hc.relnamespace " \
+	"  WHERE h.inhparent = c.oid AND c.relkind <> 'p' AND hn.nspname <> '_timescaledb_internal') " \
 	"FROM w LEFT JOIN pg_namespace n ON n.nspname = w.s::name " \
 	"LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t::name " \
 	"ORDER BY w.i"
@@ -190,6 +195,8 @@ load_states(PipelinePlan *plan)
 		state->triggers = text == NULL ? NULL : MemoryContextStrdup(caller, text);
 		text = SPI_getvalue(tuple, desc, 11);
 		state->referenced_by = text == NULL ? NULL : MemoryContextStrdup(caller, text);
+		text = SPI_getvalue(tuple, desc, 12);
+		state->heirs = text == NULL ? NULL : MemoryContextStrdup(caller, text);
 	}
 	SPI_finish();
 	return states;
@@ -369,6 +376,13 @@ check_surroundings(PipelinePlan *plan, PlannedTable *table, const TargetState *s
 		check->wanted = "no trigger or rule that changes what is replicated";
 		check->fix = psprintf("ALTER TABLE %s DISABLE TRIGGER ... (ENABLE TRIGGER alone does not fire for replicated rows)",
 							  table->target_name);
+	}
+	if (state->heirs != NULL)
+	{
+		check = sqlapi_target_check(plan, table, CHECK_WARNING, "target_heirs", 0);
+		check->found = "other tables inherit from it: updates, deletes, truncation and resyncs reach their rows, too";
+		check->wanted = "a table without heirs";
+		check->fix = state->heirs;
 	}
 	/* of a single table, the others of its pipeline are not told from strangers */
 	if (state->referenced_by != NULL && plan->request->patterns != NIL)

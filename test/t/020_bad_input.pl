@@ -308,10 +308,13 @@ $pg->safe_psql("SELECT capstan.drop_pipeline('p'); DROP SCHEMA shop CASCADE; DRO
 # Things that are allowed, and said.
 target("$good CREATE FUNCTION shop.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 	CREATE TRIGGER noisy BEFORE INSERT ON shop.orders FOR EACH ROW EXECUTE FUNCTION shop.f(); ALTER TABLE shop.orders ENABLE ALWAYS TRIGGER noisy;
-	CREATE TABLE shop.mine (order_id int REFERENCES shop.orders)");
+	CREATE TABLE shop.mine (order_id int REFERENCES shop.orders); CREATE TABLE shop.heir (more int) INHERITS (shop.orders)");
 is($pg->safe_psql(q{SELECT "check" || ': ' || found FROM capstan.preflight('source', '{shop.orders}') WHERE status = 'warning' AND "check" LIKE 'target%' ORDER BY 1}),
-	"target_references shop.orders: referenced by tables that are not captured: mine_order_id_fkey of shop.mine\n"
-	. "target_triggers shop.orders: enabled ALWAYS or REPLICA: noisy", 'triggers and references are warned of');
+	"target_heirs shop.orders: other tables inherit from it: updates, deletes, truncation and resyncs reach their rows, too\n"
+	. "target_references shop.orders: referenced by tables that are not captured: mine_order_id_fkey of shop.mine\n"
+	. "target_triggers shop.orders: enabled ALWAYS or REPLICA: noisy", 'triggers, references and heirs are warned of');
+$pg->safe_psql($pg->value(q{SELECT fix FROM capstan.preflight('source', '{shop.orders}') WHERE "check" LIKE 'target_heirs%'}));
+is($pg->value(q{SELECT count(*) FROM capstan.preflight('source', '{shop.orders}') WHERE "check" LIKE 'target_heirs%'}), 0, 'what is to be done about heirs is said');
 $pg->safe_psql('DROP SCHEMA shop CASCADE');
 
 # Foreign keys that InnoDB follows without logging it.
