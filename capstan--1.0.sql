@@ -279,9 +279,11 @@ COMMENT ON COLUMN capstan.copied_range.gtid_set IS 'the source transactions its 
 CREATE TABLE capstan.snapshot_round (
     pipeline_id         bigint PRIMARY KEY REFERENCES capstan.pipeline ON DELETE CASCADE,
     round               bigint NOT NULL,
-    gtid_set            capstan.gtid_set
+    gtid_set            capstan.gtid_set,
+    starts              integer NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10);
 COMMENT ON TABLE capstan.snapshot_round IS 'the exact pair of the current snapshot round of each pipeline';
+COMMENT ON COLUMN capstan.snapshot_round.starts IS 'how often the copy was begun, or gone on with, since a round was completed last';
 
 CREATE TABLE capstan.incident (
     id                  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -87,6 +87,25 @@ capstan_meta_record_incident(const Incident *incident)
 	return id;
 }
 
+char *
+capstan_meta_last_retry(const char *pipeline)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MetaIdentity identity;
+	char	   *message = NULL;
+	Oid			types[1] = {TEXTOID};
+	Datum		values[1] = {CStringGetTextDatum(pipeline)};
+
+	capstan_meta_enter(&identity);
+	/* that a copy worker ended is but the consequence */
+	meta_execute("SELECT message FROM capstan.incident WHERE pipeline = $1 AND severity = 'retry' "
+				 "ORDER BY class = 'copy_worker', last_at DESC LIMIT 1", 1, types, values, NULL, SPI_OK_SELECT);
+	if (SPI_processed > 0)
+		message = meta_get_text(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, caller);
+	capstan_meta_leave(&identity);
+	return message;
+}
+
 void
 capstan_meta_halt(int64 pipeline_id, int64 incident_id)
 {

@@ -161,6 +161,8 @@ typedef struct MetaTablespace
 /* Tablespaces with target tables or their indexes (List of MetaTablespace *), but for the database's own. */
 extern List *capstan_meta_tablespaces(int64 pipeline_id);
 /* Open warnings of a class are over. */
+/* What the last retry was over; NULL: there was none. */
+extern char *capstan_meta_last_retry(const char *pipeline);
 extern void capstan_meta_resolve_warning(const char *pipeline, const char *class, const char *resolution);
 
 /* Snapshot */
@@ -181,6 +183,10 @@ extern void capstan_meta_save_round(int64 pipeline_id, int64 round, const char *
 /* The set of exactly this round; NULL if the row is of another one. */
 extern char *capstan_meta_load_round(int64 pipeline_id, int64 round);
 extern int64 capstan_meta_last_round(int64 pipeline_id);
+/* The copy begins, or is gone on with: how often since a round was completed, this time included? */
+extern int	capstan_meta_count_start(int64 pipeline_id);
+/* A round is completed. */
+extern void capstan_meta_forget_starts(int64 pipeline_id);
 /* Ranges of a table's current generation by seq. */
 extern List *capstan_meta_ranges(int64 table_id, int generation);
 /* Ranges (List of CopyRange) planned for a round; their tables are 'copying' from now on. */

@@ -67,6 +67,36 @@ capstan_meta_last_round(int64 pipeline_id)
 	return round;
 }
 
+int
+capstan_meta_count_start(int64 pipeline_id)
+{
+	MetaIdentity identity;
+	Oid			types[1] = {INT8OID};
+	Datum		values[1] = {Int64GetDatum(pipeline_id)};
+	bool		isnull;
+	int			starts;
+
+	capstan_meta_enter(&identity);
+	meta_execute("INSERT INTO capstan.snapshot_round AS r (pipeline_id, round, starts) VALUES ($1, 0, 1) "
+				 "ON CONFLICT (pipeline_id) DO UPDATE SET starts = r.starts + 1 RETURNING starts",
+				 1, types, values, NULL, SPI_OK_INSERT_RETURNING);
+	starts = DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	capstan_meta_leave(&identity);
+	return starts;
+}
+
+void
+capstan_meta_forget_starts(int64 pipeline_id)
+{
+	MetaIdentity identity;
+	Oid			types[1] = {INT8OID};
+	Datum		values[1] = {Int64GetDatum(pipeline_id)};
+
+	capstan_meta_enter(&identity);
+	meta_execute("UPDATE capstan.snapshot_round SET starts = 0 WHERE pipeline_id = $1", 1, types, values, NULL, SPI_OK_UPDATE);
+	capstan_meta_leave(&identity);
+}
+
 /* A bytea[] made into an array of pointers in `context`; NULL for NULL. */
 static bytea **
 key_from_array(Datum array, bool isnull, int *nkey, MemoryContext context)

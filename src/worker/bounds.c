@@ -3,7 +3,7 @@
  *		What a pipeline must not exceed: a warning incident at 80 % of each bound, a halt at the bound.
  *
  *	 binary log retention	how old the first transaction is that is not applied yet, against binlog_expire_logs_seconds
- *	 capstan.max_round_attempts	attempts at one snapshot round (called by the coordinator)
+ *	 capstan.max_round_attempts	attempts at one snapshot round, by one process (called by the coordinator), and by one after the other
  *	 capstan.max_snapshot_time	time since the first table was copied, pauses and restarts included
  *	 capstan.max_disk_usage		the fullest of the target's file systems
  *
@@ -352,17 +352,67 @@ capstan_bounds_count_attempt(CopyRun *run, const char *table)
 	run->attempts_told = state.told;
 }
 
+/* What an earlier process has told of so much. */
+static double
+told_before(double used)
+{
+	return used < WARN_AT ? 0 : WARN_AT + TELL_AGAIN * floor((used - WARN_AT) / TELL_AGAIN);
+}
+
+/*
+ * A process that fails takes its count of attempts with it: so what is counted in the catalog is how often the copy was begun.  What it ends by
+ * each time may go away by itself, as far as can be told (temp_file_limit, a source that is short of memory), and not do so.
+ */
+void
+capstan_bounds_count_start(PipelineRun *run)
+{
+	BoundLook	look = {.sqlerrcode = CAPSTAN_ERRCODE_ATTEMPTS, .halt_at = 1};
+	BoundState	state = {.looked = true};
+	MemoryContext caller = CurrentMemoryContext;
+	char	   *last;
+	int			failed;
+
+	begin_catalog();
+	run->starts = capstan_meta_count_start(run->pipeline->id);
+	last = capstan_meta_last_retry(run->pipeline->name);
+	last = last == NULL ? NULL : MemoryContextStrdup(caller, last);
+	commit_catalog(caller);
+	failed = run->starts - 1;
+	if (capstan_max_round_attempts == 0 || failed == 0)
+		return;
+	look.used = (double) failed / capstan_max_round_attempts;
+	look.bound = "capstan.max_round_attempts";
+	look.detail = psprintf("%d times in a row the copy has ended before a round of it was complete, the bound is %d. Last failure: %s.",
+						   failed, capstan_max_round_attempts, last == NULL ? "none was noted" : last);
+	look.remedy = "Put right what the incidents of severity retry tell; or raise capstan.max_round_attempts (0: no bound).";
+	state.told = told_before((failed - 1.0) / capstan_max_round_attempts);
+	judge(run->pipeline->name, &state, &look);
+}
+
+void
+capstan_bounds_round_completed(PipelineRun *run)
+{
+	if (run->starts == 0)
+		return;
+	capstan_meta_forget_starts(run->pipeline->id);
+	/* of this count or, where somebody had it begin again, of the one before */
+	capstan_meta_resolve_warning(run->pipeline->name, capstan_errcode_class(CAPSTAN_ERRCODE_ATTEMPTS), "a round was completed");
+	run->starts = 0;
+}
+
 void
 capstan_bounds_end_attempts(CopyRun *run)
 {
-	static const char *const classes[] = {"round_attempts", "table_lock_not_granted", "snapshot_round_retried"};
+	static const char *const classes[] = {"table_lock_not_granted", "snapshot_round_retried", "round_attempts"};
+	/* a round that was had is not complete yet: what was said of those that failed before it stays */
+	int			nclasses = run->attempts > 0 ? lengthof(classes) : lengthof(classes) - 1;
 	MemoryContext caller = CurrentMemoryContext;
 
 	/* the first round of this process ends what was said by an earlier one, too */
 	if (run->attempts > 0 || !run->had_a_round)
 	{
 		begin_catalog();
-		for (int i = 0; i < (int) lengthof(classes); i++)
+		for (int i = 0; i < nclasses; i++)
 			capstan_meta_resolve_warning(run->pipeline->name, classes[i], "the round was had");
 		commit_catalog(caller);
 	}

@@ -214,6 +214,7 @@ finish(PipelineRun *run, int64 round)
 			elog(ERROR, "table %s.%s is not copied as a whole", table->info->source_schema, table->info->source_table);
 	}
 	capstan_meta_resolve_warning(run->pipeline->name, "snapshot_started_over", "the snapshot is complete");
+	capstan_bounds_round_completed(run);
 	capstan_meta_init_progress(run->pipeline->id, gtid_set, run->source_uuid);
 	commit_catalog(run);
 }
@@ -251,6 +252,7 @@ capstan_consistent_run(PipelineRun *run)
 
 	run->applied = capstan_gtidset_parse("", 0, &error);
 	MemoryContextSwitchTo(caller);
+	capstan_bounds_count_start(run);
 	start_over(run);
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->consistent = true;

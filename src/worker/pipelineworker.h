@@ -103,6 +103,7 @@ typedef struct PipelineRun
 	BackgroundWorkerHandle *copy_handles[CAPSTAN_MAX_COPY_WORKERS];
 	int			ncopy;
 	bool		copying;		/* some table is not copied yet */
+	int			starts;			/* of the copy since a round was completed, this one included; 0: it was completed by us */
 
 	/* Bounds. */
 	uint64		logged_us;		/* when the transaction begun last was committed on the source streamed from: Unix epoch; 0: none was */
@@ -170,6 +171,10 @@ extern void capstan_index_supervise(PipelineRun *run);
  */
 extern void capstan_bounds_check(PipelineRun *run);
 extern bool capstan_bounds_is_due(const PipelineRun *run);
+/* The copy begins, or is gone on with; raises when too often before no round came of it.  Outside of a transaction. */
+extern void capstan_bounds_count_start(PipelineRun *run);
+/* In the transaction that settles a round. */
+extern void capstan_bounds_round_completed(PipelineRun *run);
 
 /* roundgate.c */
 extern void capstan_round_start_workers(PipelineRun *run);

@@ -246,6 +246,7 @@ capstan_round_start_workers(PipelineRun *run)
 {
 	ListCell   *cell;
 
+	capstan_bounds_count_start(run);
 	/* what an earlier run committed and did not live to settle */
 	begin_catalog(run);
 	foreach(cell, run->tables)
@@ -259,6 +260,9 @@ capstan_round_start_workers(PipelineRun *run)
 	note_progress(run);
 	if (!run->copying)
 	{
+		begin_catalog(run);
+		capstan_bounds_round_completed(run);
+		commit_catalog(run);
 		(void) capstan_connections_share_out(run->slot, false);
 		return;
 	}
@@ -458,6 +462,7 @@ copy_round(PipelineRun *run)
 		if (!table->copied)
 			capstan_round_settle_table(run, table);
 	}
+	capstan_bounds_round_completed(run);
 	CAPSTAN_FAULT("settle_before_commit");
 	commit_catalog(run);
 	CAPSTAN_FAULT("settled");

@@ -2,7 +2,8 @@
 #
 # Why: a pipeline that fills the disk of its server, or whose source purges what it still needs, takes more with it than itself.
 # How: targets in tablespaces that are small file systems, filled by a file; a source that keeps its binary log for seconds; a
-# snapshot that a lock on the target holds up; a table of the source that an open transaction keeps from being locked.
+# snapshot that a lock on the target holds up; a table of the source that an open transaction keeps from being locked; a
+# target whose trigger raises what is retried.
 # Asserted: for disk, retention, snapshot time and attempts the warning comes first and the halt after it; each names the bound, the
 # value and the remedy; what is halted stays so over a restart and goes on after resume_pipeline, whose note is kept; retention
 # halts nothing that merely streams; warnings are resolved when the value is below again. A disk that is full in earnest, in the copy and in the
@@ -111,7 +112,7 @@ sub let_go
 }
 
 $my->sql('CREATE DATABASE b; USE b;' . join('', map { "CREATE TABLE $_ (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(2000));
-	INSERT INTO $_ (v) VALUES ('a'), ('b'), ('c');" } qw(disk full kept slow busy whole)));
+	INSERT INTO $_ (v) VALUES ('a'), ('b'), ('c');" } qw(disk full kept slow busy whole ends)));
 $my->sql("USE b; INSERT INTO $_ (v) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 999) SELECT REPEAT('x', 2000) FROM s") for qw(full);
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan; CREATE SCHEMA b');
@@ -220,9 +221,32 @@ both('busy', 'round_attempts', 'capstan.max_round_attempts', qr/[45] attempts at
 let_go();
 resume('busy');
 
+# ---- attempts of which each ends the process: what is retried and does not go away, in the copy and in the exchange after it
+
+$pg->safe_psql(q{CREATE TABLE b.ends (id INT PRIMARY KEY, v VARCHAR(2000));
+	CREATE FUNCTION b.limited() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'temporary file size exceeds temp_file_limit' USING ERRCODE = '53400'; END$$;
+	CREATE TRIGGER limited BEFORE INSERT ON b.ends FOR EACH ROW EXECUTE FUNCTION b.limited();
+	ALTER TABLE b.ends ENABLE ALWAYS TRIGGER limited;
+	SELECT capstan.create_pipeline('ends', server => 'source', tables => '{b.ends}'); SELECT capstan.start_pipeline('ends')});
+for my $what ('copy', 'exchange')
+{
+	both('ends', 'round_attempts', 'capstan.max_round_attempts', qr/[45] times in a row the copy has ended before a round of it was complete, the bound is 5\. Last failure: .*SQLSTATE 53400/,
+		qr/incidents of severity retry.*raise capstan.max_round_attempts/);
+	is($pg->value("SELECT count(*) FROM b.ends WHERE v = 'a'"), $what eq 'copy' ? 0 : 1, "$what: nothing of it is there");
+	$pg->restart if $what eq 'copy';
+	is(state('ends'), 'halted', "$what: it stays halted");
+	$pg->safe_psql('ALTER TABLE b.ends DISABLE TRIGGER limited');
+	resume('ends');
+	$pg->safe_psql("SELECT capstan.wait_for_snapshot('ends', timeout => '180 s')");
+	ok($pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE pipeline = 'ends' AND severity = 'warning' AND resolved_at IS NULL", 0), "$what: the warning is resolved");
+	is($pg->value("SELECT starts FROM capstan.snapshot_round JOIN capstan.pipeline ON id = pipeline_id WHERE name = 'ends'"), 0, "$what: it is counted anew");
+	$pg->safe_psql(q{UPDATE capstan.incident SET class = class || '.' WHERE pipeline = 'ends'; UPDATE b.ends SET v = 'wrong' WHERE id > 1; ALTER TABLE b.ends ENABLE ALWAYS TRIGGER limited;
+		SELECT capstan.resync_table('ends', 'b.ends', 'a test')}) if $what eq 'copy';
+}
+
 # ---- a disk that is full: in the copy, then in the stream
 
-$pg->append_conf('capstan.max_disk_usage = 0');
+$pg->append_conf("capstan.max_disk_usage = 0\ncapstan.max_round_attempts = 0");
 $pg->reload;
 fill($full, 600);
 start_pipeline($pg, 'full', ['b.full'], timeout => 0);
@@ -241,7 +265,7 @@ is($pg->value("SELECT applied FROM capstan.pipeline_status WHERE pipeline = 'ful
 is($pg->value('SELECT count(*) FROM b."full"'), 1002, '... and so do the rows');
 drain($full);
 
-sync_pipeline($pg, $_) for qw(full disk slow kept busy whole);
+sync_pipeline($pg, $_) for qw(full disk slow kept busy whole ends);
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('busy', timeout => '180 s')");
 sync_pipeline($pg, 'busy');
 tables_equal($my, $pg, ['b.*'], 'after all of it');
