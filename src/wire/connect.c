@@ -484,14 +484,15 @@ set_up_session(SourceConn *conn)
 	/*
 	 * Whatever the server's defaults and init_connect say: each of these changes what we would read.  max_sort_length: rows are read in
 	 * the order of their key, piece by piece.  Where the server sorts for that (an index up in one column and down in another), texts that
-	 * are equal up to that length would come in any order, and rows be left out between two pieces.
+	 * are equal up to that length would come in any order, and rows be left out between two pieces.  sql_select_limit: a number, since DEFAULT is
+	 * what SET GLOBAL says.  transaction_read_only: it refuses LOCK TABLES .. WRITE.
 	 */
 	capstan_wire_exec(conn, "SET NAMES utf8mb4");
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = '', "
-					 "transaction_isolation = 'REPEATABLE-READ', autocommit = 1, completion_type = 0, "
-					 "sql_select_limit = DEFAULT, sql_big_selects = 1, sql_auto_is_null = 0, "
+					 "transaction_isolation = 'REPEATABLE-READ', transaction_read_only = 0, autocommit = 1, completion_type = 0, "
+					 "sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_buffer_result = 0, sql_auto_is_null = 0, "
 					 "max_execution_time = 0, max_sort_length = 8388608, optimizer_switch = 'use_invisible_indexes=on', "
 					 "information_schema_stats_expiry = 0, lc_messages = 'en_US', sql_quote_show_create = 1, "
 					 "wait_timeout = 28800, net_read_timeout = %d, net_write_timeout = %d",

@@ -55,7 +55,7 @@ typedef struct SourceConn SourceConn;
  * Connects to the first host that answers.  purpose: shown on the source as connection
  * attribute program_name "capstan/<purpose>".  Session set up: time_zone '+00:00' (and
  * asserted), sql_mode '', character_set_results NULL (raw column bytes), names utf8mb4, REPEATABLE READ, autocommit=1,
- * sql_select_limit default, max_execution_time 0, net_write_timeout and net_read_timeout raised, show_gipk ON. LOCAL INFILE off; cleartext auth plugins only over TLS.
+ * sql_select_limit none, max_execution_time 0, net_write_timeout and net_read_timeout raised, show_gipk ON. LOCAL INFILE off; cleartext auth plugins only over TLS.
  * Refuses MariaDB servers and versions below 8.0.
  */
 extern SourceConn *capstan_wire_connect(const SourceOptions *options, const char *purpose);

@@ -1,9 +1,10 @@
-# Settings of the pipeline's owner and of the database do not change what workers write.
+# Settings of the pipeline's owner, of the database and of the source do not change what workers read and write.
 #
-# Why: settings given by ALTER ROLE and ALTER DATABASE reach background workers; a statement timeout, a read-only default, another date
-# style or role, made for people who log in, must not stop the copy, let alone change a value.
-# How: an owner that is no superuser, with settings that would each break something if a worker took them on; values of types whose text depends
-# on settings. A copy, the stream, constraints, and resyncs of tables that were changed here.
+# Why: settings given by ALTER ROLE and ALTER DATABASE reach background workers, and those given by SET GLOBAL reach our sessions on the source; a
+# statement timeout, a read-only default, another date style or role, a limit on rows, made for people who log in, must not stop the copy, let
+# alone change a value or leave rows out.
+# How: an owner that is no superuser, with settings that would each break something if a worker took them on; a source whose settings would, too, while tables
+# are described and copied; values of types whose text depends on settings. A copy, the stream, constraints, and resyncs of tables that were changed here.
 # Asserted: contents are equal after each; nothing was retried or halted; tables and indexes belong to the owner.
 # Not asserted: settings that may act: those of planner and memory, default_tablespace, capstan's own.
 
@@ -24,6 +25,7 @@ $my->sql(q{CREATE DATABASE s; USE s;
 	INSERT INTO every WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 500)
 		SELECT i, CONCAT('a\\\\''', i), '2020-03-08 02:30:00' + INTERVAL i HOUR, '2020-06-08 02:30:00', i / 3, UNHEX(HEX(i)), i / 7, '-12:00:01.5', 1 + i % 2, 'NULL,x', JSON_OBJECT('a', 1.0), NULL FROM r;
 	CREATE TABLE bag (v INT, t VARCHAR(10)); INSERT INTO bag SELECT id % 5, NULL FROM every;
+	CREATE TABLE mood (k ENUM('b', 'a', 'c', 'd', 'e', 'f') PRIMARY KEY, c CHAR(5)); INSERT INTO mood VALUES ('a', 'x'), ('b', ''), ('c', NULL), ('d', 'y'), ('f', 'z');
 	CREATE TABLE txt (k VARCHAR(20) PRIMARY KEY, v INT); INSERT INTO txt SELECT CONCAT('K', id), id FROM every});
 $pg->safe_psql(q{CREATE EXTENSION capstan; CREATE ROLE olga LOGIN; CREATE ROLE other; GRANT other TO olga;
 	GRANT CREATE ON DATABASE postgres TO olga; GRANT USAGE ON SCHEMA capstan TO olga; GRANT USAGE ON FOREIGN DATA WRAPPER capstan TO olga;
@@ -40,20 +42,33 @@ $pg->safe_psql(join ';', map { "ALTER ROLE olga SET $_ = $setting{$_}" } sort ke
 my %every_session = map { $_ => 1 } qw(DateStyle IntervalStyle TimeZone bytea_output extra_float_digits array_nulls);
 $pg->safe_psql(join ';', map { "ALTER DATABASE postgres SET $_ = $setting{$_}" } sort keys %every_session);
 
+# What sessions on the source begin with, and what it was.
+my @source_settings = (
+	[ 'sql_select_limit', '3', 'DEFAULT' ], [ 'sql_buffer_result', '1', '0' ], [ 'transaction_read_only', '1', '0' ], [ 'autocommit', '0', '1' ],
+	[ 'completion_type', "'RELEASE'", "'NO_CHAIN'" ], [ 'max_execution_time', '1', '0' ], [ 'max_join_size', '1', 'DEFAULT' ],
+	[ 'transaction_isolation', "'READ-UNCOMMITTED'", "'REPEATABLE-READ'" ], [ 'lc_messages', "'de_DE'", "'en_US'" ], [ 'max_sort_length', '4', '1024' ],
+	[ 'sql_mode', "'ANSI,PAD_CHAR_TO_FULL_LENGTH,NO_BACKSLASH_ESCAPES,HIGH_NOT_PRECEDENCE,TIME_TRUNCATE_FRACTIONAL'", 'DEFAULT' ], [ 'time_zone', "'+05:30'", "'SYSTEM'" ],
+	[ 'init_connect', q{'SET NAMES latin1, sql_auto_is_null = 1, foreign_key_checks = 0'}, "''" ]);
+sub source_settings { my ($which) = @_; $my->sql('SET ' . join(', ', map { "GLOBAL $_->[0] = $_->[$which]" } @source_settings)) }
+
 sub wait_done { $pg->safe_psql("$as SELECT capstan.wait_for_snapshot('p', timeout => '180 s')") }
 
+source_settings(1);
 $pg->safe_psql("$as SELECT capstan.create_pipeline('p', server => 'source', tables => '{s.*}'); SELECT capstan.start_pipeline('p')");
 wait_done();
+source_settings(2);
 tables_equal($my, $pg, ['s.*'], 'the copy');
 $my->sql(q{USE s; INSERT INTO every SELECT id + 1000, t, d, ts, f, b, n, i, e, s, j, nil FROM every WHERE id < 100; UPDATE every SET t = REVERSE(t), j = JSON_SET(j, '$.b', 2) WHERE id < 50;
-	UPDATE bag SET v = 7 WHERE v = 3; DELETE FROM bag WHERE v = 1 LIMIT 20; UPDATE txt SET k = LOWER(k) WHERE v < 100});
+	UPDATE bag SET v = 7 WHERE v = 3; DELETE FROM bag WHERE v = 1 LIMIT 20; UPDATE txt SET k = LOWER(k) WHERE v < 100; UPDATE mood SET k = 'e' WHERE k = 'f'});
 sync_pipeline($pg, 'p');
 tables_equal($my, $pg, ['s.*'], 'the stream');
 is($pg->value("SELECT count(*) FROM capstan.create_constraints('p') WHERE result <> 'done'"), 0, 'constraints are made');
 $pg->safe_psql("$as UPDATE s.every SET t = 'wrong' WHERE id % 3 = 1; DELETE FROM s.txt WHERE v % 5 = 1; INSERT INTO s.bag VALUES (55)");
-$pg->safe_psql("$as SELECT capstan.resync_table('p', 's.$_', 'a test')") for qw(every bag txt);
+source_settings(1);
+$pg->safe_psql("$as SELECT capstan.resync_table('p', 's.$_', 'a test')") for qw(every bag txt mood);
 wait_done();
 sync_pipeline($pg, 'p');
+source_settings(2);
 tables_equal($my, $pg, ['s.*'], 'the resync');
 # but for what a machine that stands still makes of a round
 my $failures = "capstan.incident WHERE severity <> 'action' AND class NOT IN ('snapshot_stalled', 'snapshot_round_retried', 'table_lock_not_granted')";

@@ -240,7 +240,7 @@ sub _mysql_command
 	  . ") FROM $schema.$name"
 	  . (@$key ? ' ORDER BY ' . join(', ', map { _mysql_name($_->{name}) } @$key) : '');
 	my $command = _shell(@$mysql, '--batch', '--raw', '--quick', '--skip-column-names',
-		"--init-command=SET time_zone = '+00:00', sql_mode = '', max_execution_time = 0, sql_select_limit = DEFAULT",
+		"--init-command=SET time_zone = '+00:00', sql_mode = '', max_execution_time = 0, sql_select_limit = 18446744073709551615",
 		'-e', $sql);
 
 	return $command . _filter($columns);
