@@ -270,6 +270,8 @@ append_column(StrBuf *out, const SourceColumn *column)
 void
 capstan_source_table_signature(const SourceTable *table, StrBuf *out)
 {
+	/* of a table whose columns the source does not show it is empty, and not nothing */
+	capstan_strbuf_append(out, "", 0);
 	for (int i = 0; i < table->ncolumns; i++)
 	{
 		if (i > 0)
@@ -288,6 +290,7 @@ capstan_source_table_signature(const SourceTable *table, StrBuf *out)
 void
 capstan_source_table_shape(const SourceTable *table, StrBuf *out)
 {
+	capstan_strbuf_append(out, "", 0);
 	for (int i = 0; i < table->ncolumns; i++)
 	{
 		const SourceColumn *column = &table->columns[i];

@@ -265,6 +265,12 @@ sqlapi_define_table(const PlannedTable *planned, const char *state, bool shared)
 	PipelineTableDefinition *table = palloc0(sizeof(PipelineTableDefinition));
 	StrBuf		signature;
 
+	if (source->ncolumns == 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				 errmsg("the source shows no column of table %s.%s", source->schema_name, source->table_name),
+				 errhint("It was dropped meanwhile, or the account may not see all of it: GRANT SELECT ON %s.%s;",
+						 capstan_wire_quote_identifier(source->schema_name), capstan_wire_quote_identifier(source->table_name))));
 	capstan_strbuf_init(&signature);
 	capstan_source_table_signature(source, &signature);
 	table->source_schema = source->schema_name;

@@ -225,5 +225,6 @@ capstan_wire_describe_table(SourceConn *conn, const char *schema_name, const cha
 	if (state.infos == NIL)
 		return NULL;
 	capstan_wire_fill_tables(conn, state.infos);
-	return linitial(state.infos);
+	/* dropped just now, or shown to us only by its name */
+	return ((SourceTableInfo *) linitial(state.infos))->table.ncolumns == 0 ? NULL : linitial(state.infos);
 }

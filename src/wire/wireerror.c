@@ -213,6 +213,8 @@ capstan_wire_error_hint(unsigned int number, const char *message)
 		case WIRE_ER_ACCESS_DENIED_NO_PASSWORD:
 			return "Check user and password of the user mapping, and the account on the source: its host part, and whether it "
 				"requires TLS (server option ssl_mode) or a client certificate (ssl_cert, ssl_key).";
+		case WIRE_ER_TABLEACCESS_DENIED:
+			return "GRANT SELECT, LOCK TABLES on the schemas of captured tables to the account on the source.";
 		case WIRE_ER_SECURE_TRANSPORT_REQUIRED:
 			return "The source has require_secure_transport=ON: set the server option ssl_mode to preferred, required, verify_ca or verify_identity.";
 		case WIRE_ER_HOST_IS_BLOCKED:

@@ -87,7 +87,8 @@ capstan_copy_check_described(const PipelineTable *info, SourceTableInfo *describ
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
 				 errmsg("source table %s.%s is gone before it was copied", info->source_schema, info->source_table),
-				 errhint("Call capstan.remove_table().")));
+				 errhint("Call capstan.remove_table().  Or, if the table is there and only hidden from the account: GRANT SELECT, LOCK TABLES ON %s.*, "
+						 "and call capstan.resume_pipeline().", capstan_wire_quote_identifier(info->source_schema))));
 	capstan_strbuf_init(&signature);
 	capstan_source_table_signature(&described->table, &signature);
 	if (strcmp(signature.data, info->definition) != 0)

@@ -93,7 +93,7 @@ describe_table(PipelineRun *run, ApplyTable *table)
 		ereport(ERROR,
 				(errcode(CAPSTAN_ERRCODE_TABLE_MAP),
 				 errmsg("the source's schema of %s is not the captured one any more, and the binary log does not tell all of it", MyPlace.table),
-				 described == NULL ? errdetail("The table is gone.") :
+				 described == NULL ? errdetail("The table is gone, or hidden from the account.") :
 				 errdetail("Captured: %s. Now: %s.", info->definition, signature.data),
 				 errhint("SET PERSIST binlog_row_metadata = 'FULL' and binlog_row_image = 'FULL' on the source let the log tell everything; then "
 						 "call capstan.resync_table().")));

@@ -352,7 +352,7 @@ capstan_pipeline_note_tables(PipelineRun *run, SourceConn *conn)
 				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
 				 errmsg("%d of %d source tables are gone since the pipeline was created", list_length(run->tables) - found,
 						list_length(run->tables)),
-				 errhint("Call capstan.remove_table() for them.")));
+				 errhint("Call capstan.remove_table() for them, or, if they are only hidden from the account, GRANT SELECT on them.")));
 	MemoryContextSwitchTo(caller);
 }
 

@@ -153,6 +153,22 @@ test_labels(void)
 	CHECK_LABEL("utf8mb4_bin", "", "");
 }
 
+/* A table that was dropped between two questions, or of which the account sees no more than the name. */
+static void
+test_no_columns(void)
+{
+	SourceTable table = {.schema_name = "s", .table_name = "t"};
+	StrBuf		text;
+
+	capstan_strbuf_init(&text);
+	capstan_source_table_signature(&table, &text);
+	CHECK(text.data != NULL && text.data[0] == '\0');
+	capstan_strbuf_free(&text);
+	capstan_source_table_shape(&table, &text);
+	CHECK(text.data != NULL && text.data[0] == '\0');
+	capstan_strbuf_free(&text);
+}
+
 void
 test_row(void)
 {
@@ -160,6 +176,7 @@ test_row(void)
 
 	test_types();
 	test_labels();
+	test_no_columns();
 	for (int i = 0; i <= FACTS; i++)
 	{
 		capstan_strbuf_init(&signatures[i]);
