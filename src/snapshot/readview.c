@@ -18,6 +18,7 @@
 #include "errcodes.h"
 #include "snapshot/readview.h"
 
+#define MYSQL_TABLE_ACCESS_DENIED 1142
 #define MYSQL_TABLE_DEFINITION_CHANGED 1412
 #define MYSQL_LOCK_WAIT_TIMEOUT 1205
 #define MYSQL_LOCK_DEADLOCK 1213
@@ -85,6 +86,11 @@ capstan_readview_warm_up(SourceConn *conn, List *quoted_names)
 static bool
 check_touch(unsigned int code, const char *names, const char *message)
 {
+	if (code == MYSQL_TABLE_ACCESS_DENIED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("table %s cannot be read from the source: %s", names, message),
+				 errhint("GRANT SELECT, LOCK TABLES on its schema to the account, and call capstan.resume_pipeline().")));
 	if (code != 0 && code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT &&
 		code != MYSQL_LOCK_WAIT_TIMEOUT && code != MYSQL_LOCK_DEADLOCK)
 		ereport(ERROR,

@@ -164,7 +164,7 @@ save_lock_figures(CopyRun *run, const RoundPlan *plan, TableLockKind kind, int64
 	capstan_meta_add_lock_figures(run->pipeline->id, run->round, run->left_out, run->nleft_out, &figures);
 }
 
-/* The lock was not had within its budget: say so where the operator looks. */
+/* The lock was not had within its budget, or the table could not even be read: say so where the operator looks. */
 static void
 report_no_lock(CopyRun *run, const RoundPlan *plan)
 {
@@ -176,14 +176,16 @@ report_no_lock(CopyRun *run, const RoundPlan *plan)
 	incident.class = capstan_errcode_class(CAPSTAN_ERRCODE_LOCK);
 	incident.sqlerrcode = CAPSTAN_ERRCODE_LOCK;
 	incident.message = psprintf("no lock on %s for a snapshot round yet", plan->names[0]);
-	incident.detail = psprintf("%d tries within %d s; worst wait %d ms; last answer of the source: %s", run->lock->tries,
-							   LOCK_BUDGET_MS / 1000, (int) (run->lock->wait_worst_us / 1000),
-							   run->lock->refusal == NULL ? "none" : run->lock->refusal);
+	incident.detail = plan->blocked ? "Reading it, to find ranges, would have waited: it is locked, or its definition is about to be changed." :
+		psprintf("%d tries within %d s; worst wait %d ms; last answer of the source: %s", run->lock->tries,
+				 LOCK_BUDGET_MS / 1000, (int) (run->lock->wait_worst_us / 1000),
+				 run->lock->refusal == NULL ? "none" : run->lock->refusal);
 	incident.hint = capstan_tablelock_hint(run->lock);
 	incident.source_table = plan->names[0];
 	capstan_copy_begin_catalog(run);
 	(void) capstan_meta_record_incident(&incident);
-	save_lock_figures(run, plan, TABLE_LOCK_NONE, 0);
+	if (!plan->blocked)
+		save_lock_figures(run, plan, TABLE_LOCK_NONE, 0);
 	capstan_copy_commit_catalog(run);
 	ereport(LOG,
 			(errmsg("capstan pipeline \"%s\": %s", run->pipeline->name, incident.message),
@@ -215,14 +217,12 @@ report_attempts(CopyRun *run, const RoundPlan *plan)
 			 errhint("%s", incident.hint)));
 }
 
-/* The lock on the only table of the round.  False: not within its time; other tables go first. */
-static bool
-take_lock(CopyRun *run, const RoundPlan *plan)
+/* The only table of the round is not to be had now: other tables go first. */
+static void
+give_way(CopyRun *run, const RoundPlan *plan)
 {
 	DeferredTable *table;
 
-	if (capstan_tablelock_acquire(run->lock, plan->names[0], capstan_max_lock_wait, LOCK_BUDGET_MS))
-		return true;
 	report_no_lock(run, plan);
 	table = capstan_roundplan_defer(run, plan->tables[0]->id);
 	run->attempts = table->attempts;
@@ -230,8 +230,17 @@ take_lock(CopyRun *run, const RoundPlan *plan)
 	capstan_bounds_count_attempt(run, plan->names[0]);
 	table->attempts = run->attempts;
 	table->attempts_told = run->attempts_told;
-	run->left_out[run->nleft_out++] = table->id;
 	capstan_process_wait(LOCK_PAUSE_MS, CAPSTAN_WAIT_SOURCE_LOCK);
+}
+
+/* The lock on the only table of the round.  False: not within its time. */
+static bool
+take_lock(CopyRun *run, const RoundPlan *plan)
+{
+	if (capstan_tablelock_acquire(run->lock, plan->names[0], capstan_max_lock_wait, LOCK_BUDGET_MS))
+		return true;
+	give_way(run, plan);
+	run->left_out[run->nleft_out++] = plan->tables[0]->id;
 	return false;
 }
 
@@ -447,6 +456,11 @@ capstan_coordinator_main(CopyRun *run)
 		MemoryContextSwitchTo(round_context);
 		if (!more)
 			return;
+		if (plan.blocked)
+		{
+			give_way(run, &plan);
+			continue;
+		}
 		CAPSTAN_FAULT("plan_committed");
 		if (plan.ntables == 1)
 			limit_batch(run, 0);

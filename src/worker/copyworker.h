@@ -151,6 +151,7 @@ typedef struct RoundPlan
 	int			ntables;		/* at most CAPSTAN_ROUND_TABLES */
 	PipelineTable **tables;
 	char	  **names;			/* quoted, for the lock */
+	bool		blocked;		/* the only table's ranges cannot be planned now: somebody has locked it, or alters it */
 	int			nlarge;			/* tables that turned out not to be small: remembered with the plan */
 	int64		large[CAPSTAN_ROUND_TABLES];
 } RoundPlan;

@@ -100,6 +100,20 @@ capstan_roundplan_learn(CopyRun *run)
 	size->rows = Min(Max(rows, LEAST_RANGE_ROWS), capstan_max_range_rows);
 }
 
+/*
+ * Has the table's metadata until capstan_wire_exec("COMMIT"), so that no query for a boundary waits behind somebody's lock on the table, and all
+ * other tables with it.  False: not to be had now.
+ */
+static bool
+pin_table(CopyRun *run, const PipelineTable *table)
+{
+	capstan_wire_exec(run->lock->helper, "START TRANSACTION READ ONLY");
+	if (capstan_readview_pin(run->lock->helper, list_make1(capstan_quoted_table(table->source_schema, table->source_table))))
+		return true;
+	capstan_wire_exec(run->lock->helper, "COMMIT");
+	return false;
+}
+
 /* Ranges of one table: those planned before a crash, then new ones, up to one for each worker. */
 static void
 plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
@@ -135,6 +149,11 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 	source = capstan_copy_describe(run, table);
 	run->described_table = table->id;
 	run->described = source;
+	if (!pin_table(run, table))
+	{
+		plan->blocked = plan->ranges == NIL;
+		return;
+	}
 	run->planned_size = range_size(run, table);
 	while (!at_end && list_length(plan->ranges) < run->slot->ncopy)
 	{
@@ -146,6 +165,7 @@ plan_table(CopyRun *run, RoundPlan *plan, PipelineTable *table)
 		low = high;
 		at_end = high == NULL;
 	}
+	capstan_wire_exec(run->lock->helper, "COMMIT");
 }
 
 static void
@@ -335,7 +355,7 @@ plan_alone(CopyRun *run, RoundPlan *plan)
 		return false;
 	add_table(plan, table);
 	plan_table(run, plan, table);
-	if (plan->ranges == NIL)
+	if (plan->ranges == NIL && !plan->blocked)
 		elog(ERROR, "table " INT64_FORMAT " is not copied, but has no range left to copy", table->id);
 	return true;
 }
@@ -355,6 +375,11 @@ capstan_roundplan_next(CopyRun *run, RoundPlan *plan)
 	{
 		capstan_copy_commit_catalog(run);
 		return false;
+	}
+	if (plan->blocked)
+	{
+		capstan_copy_commit_catalog(run);
+		return true;
 	}
 	for (int i = 0; i < plan->nlarge; i++)
 		capstan_meta_set_rows_estimate(plan->large[i], CAPSTAN_SMALL_TABLE_ROWS + 1);

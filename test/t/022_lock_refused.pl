@@ -3,8 +3,9 @@
 # Why: a prepared XA transaction keeps its tables for as long as somebody forgets it, over restarts; neither the other
 # tables nor the writers may wait with it, and the operator must be told how to end it.
 # How: two tables of an XA transaction that is prepared before the pipeline exists, others beside them; it is ended by the statement
-# that the incident gives, or by COMMIT in its place. An account that loses LOCK TABLES after create_pipeline.
-# Asserted: all other tables are copied and followed meanwhile; the incident names table and XA; writers of the locked table
+# that the incident gives, or by COMMIT in its place. A table that somebody keeps locked for writing. An account that loses LOCK TABLES after create_pipeline; one that loses SELECT, so that the source
+# still shows it the tables, but none of their columns.
+# Asserted: all other tables are copied and followed meanwhile; no process crashes; the incident names table and XA; writers of the locked table
 # wait for capstan.max_lock_wait at most; then everything completes and is equal. The GRANT that the halt names is the one that mends it.
 # Not asserted: XA transactions that are prepared while the pipeline runs (they halt it).
 
@@ -70,6 +71,28 @@ for my $end ('COMMIT', 'ROLLBACK')
 		drop_pipeline($pg, 'p');
 	};
 }
+
+subtest 'SELECT is revoked while tables are copied' => sub {
+	$my->sql("REVOKE SELECT ON *.* FROM '$user'\@'%'; GRANT SELECT, INDEX, LOCK TABLES ON x.* TO '$user'\@'%'");
+	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{x.*}', truncate_target => true)});
+	my $holder = $my->background('LOCK TABLES x.l1 WRITE; SELECT SLEEP(600)');
+	$my->wait_executing('SELECT SLEEP(600)');
+	my $since = $pg->log_position;
+	$pg->safe_psql(q{SELECT capstan.start_pipeline('p')});
+	ok($pg->poll_query_until(q{SELECT string_agg(source_table, ' ') FROM capstan.table_status WHERE state <> 'streaming'}, 'l1'), 'all tables but one are copied');
+	$my->sql("REVOKE SELECT ON x.* FROM '$user'\@'%'");
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'halted'), 'halted');
+	$my->kill_executing('SELECT SLEEP(600)');
+	unlike(substr($pg->log, $since), qr/was terminated by signal/, 'no process crashed');
+	like($pg->value(q{SELECT hint FROM capstan.incident_status WHERE severity = 'halt' ORDER BY id DESC LIMIT 1}), qr/GRANT SELECT/, 'the incident says what is missing')
+	  or diag($pg->safe_psql('SELECT severity, class, message, hint FROM capstan.incident_status'));
+	$my->sql("GRANT SELECT ON *.* TO '$user'\@'%'");
+	$pg->safe_psql(q{SELECT capstan.resume_pipeline('p', 'granted again')});
+	my ($rc, $out, $err) = $pg->psql(q{SELECT capstan.wait_for_snapshot('p', timeout => '180 s'); SELECT capstan.wait_for_source('p', timeout => '180 s')});
+	is($rc, 0, 'granted and resumed, it completes') or diag($err);
+	tables_equal($my, $pg, ['x.*'], 'at the end');
+	drop_pipeline($pg, 'p');
+};
 
 subtest 'LOCK TABLES is revoked' => sub {
 	$pg->safe_psql(q{SELECT capstan.create_pipeline('p', server => 'source', tables => '{x.*}', truncate_target => true)});
