@@ -179,7 +179,7 @@ take_answer(LockBatch *batch, BatchLock *lock)
 	batch->ngranted++;
 }
 
-/* Takes the answers that are there, or that come within so many milliseconds (-1: as long as it takes). */
+/* Takes the answers that are there, or that come within so many milliseconds. */
 static void
 take_answers(LockBatch *batch, long timeout_ms)
 {
@@ -197,6 +197,29 @@ take_answers(LockBatch *batch, long timeout_ms)
 		}
 		else if (lock != NULL && (lock->state == LOCK_WAITS || lock->state == LOCK_UNLOCKING))
 			take_answer(batch, lock);
+	}
+}
+
+/* All that are still to come.  The stream stands still meanwhile: raises when there is none for as long as makes a connection a dead one. */
+static void
+take_all_answers(LockBatch *batch)
+{
+	int64		patience_us = Max(batch->options->read_timeout_s, 1) * INT64CONST(1000000);
+	int64		deadline = capstan_clock_us() + patience_us;
+
+	while (batch->nwaiting > 0)
+	{
+		int			waiting = batch->nwaiting;
+		int64		left = deadline - capstan_clock_us();
+
+		if (left <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("source \"%s\" has been silent for %d s", batch->options->server_name, batch->options->read_timeout_s),
+					 errdetail("Answers to LOCK TABLES or UNLOCK TABLES that are missing: %d.", batch->nwaiting)));
+		take_answers(batch, (left + 999) / 1000);
+		if (batch->nwaiting < waiting)
+			deadline = capstan_clock_us() + patience_us;
 	}
 }
 
@@ -281,8 +304,7 @@ capstan_lockbatch_release(LockBatch *batch, SourceConn *helper)
 		lock->killed = true;
 		(void) capstan_wire_try_exec(helper, psprintf("KILL QUERY " UINT64_FORMAT, (uint64) capstan_wire_thread_id(lock->conn)), NULL);
 	}
-	while (batch->nwaiting > 0)
-		take_answers(batch, -1);
+	take_all_answers(batch);
 	FreeWaitEventSet(batch->sockets);
 	batch->sockets = NULL;
 	batch->nasked = 0;

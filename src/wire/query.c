@@ -378,8 +378,9 @@ capstan_wire_take(SourceConn *conn, char **message)
 unsigned int
 capstan_wire_receive(SourceConn *conn, char **message)
 {
-	/* The caller keeps the time. */
-	(void) capstan_wire_wait_readable(conn, -1);
+	/* The caller keeps the time; a source that is not there any more does not. */
+	if (!capstan_wire_wait_readable(conn, conn->timeout_ms))
+		capstan_wire_raise_silent(conn, conn->timeout_ms);
 	return capstan_wire_take(conn, message);
 }
 

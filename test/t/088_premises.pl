@@ -5,10 +5,10 @@
 # How: a build with fault points (src/worker/fault.h). The coordinator stands still after it has read G and before its view is open, and a row is written to a table without a key:
 # while the lock is held; when it was given back (the red twin); when the source has killed its session, or all sessions of ours. Then copies into targets
 # that hold rows which they must not. A table that is copied anew, whose last change before G the stream leaves out, and the worker ends between the copy's commit and its own.
-# Two hosts, of which the first one comes back between two rounds.
+# A source that says no more while its tables are locked. Two hosts, of which the first one comes back between two rounds.
 # Asserted: held, the writer waits and the contents are equal; given back, the row is there twice; killed, the round is tried again and contents are
-# equal. Rows in the way halt with snapshot_inexact, whatever the kind of key, without their values. What was left out stays left out. Locks of another server than the
-# stream's are refused.
+# equal. Rows in the way halt with snapshot_inexact, whatever the kind of key, without their values. What was left out stays left out. A source that is silent is
+# tried again. Locks of another server than the stream's are refused.
 # Not asserted: that the pair itself is exact (020), places of crashes (034).
 
 use strict;
@@ -119,6 +119,26 @@ $pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 sync_pipeline($pg, 'p');
 tables_equal($my, $pg, [ 's.bag', 's.num' ], 'left out');
 is($pg->value("SELECT generation || ' ' || rows_inserted FROM capstan.table_status WHERE source_table = 'bag'"), '2 0', 'left out: it was copied, and not streamed');
+drop_pipeline($pg, 'p');
+
+# ---- a source that says no more ----
+
+# Its host is gone, or something between keeps the connections open, when two locks are to be given back. The stream stands still
+# meanwhile, so nobody else would find out.
+my $stalling = CapstanTest::Proxy->start($my->host, $my->port);
+$my->sql('USE s; CREATE TABLE l1 (id INT PRIMARY KEY); INSERT INTO l1 VALUES (1), (2); CREATE TABLE l2 LIKE l1; INSERT INTO l2 VALUES (3)');
+$pg->safe_psql(sprintf("CREATE SERVER stalling FOREIGN DATA WRAPPER capstan OPTIONS (host '127.0.0.1', port '%s', ssl_mode 'disabled', read_timeout '2', connect_timeout '2');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER stalling OPTIONS (user 'capstan', password 'sesam')", $stalling->port));
+$pg->fault_point('views_open', 'hold', copy_index => 0);
+start_pipeline($pg, 'p', [ 's.l1', 's.l2' ], server => 'stalling', truncate_target => 'true', timeout => '');
+ok($pg->wait_struck(180), 'silence: the locks are held');
+$stalling->stall;
+$pg->fault_go;
+ok($pg->poll_query_until("SELECT count(*) > 0 FROM capstan.incident WHERE pipeline = 'p' AND severity = 'retry'", 't'), 'silence: it is not waited for for ever');
+$stalling->pass;
+$pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
+sync_pipeline($pg, 'p');
+tables_equal($my, $pg, [ 's.l1', 's.l2' ], 'silence');
 drop_pipeline($pg, 'p');
 
 # ---- two servers ----
