@@ -8,7 +8,8 @@
  *	 READ	LOCK TABLES t READ, a few short tries.  Waiting for it holds nobody back,
  *			but it starves behind overlapping transactions.
  *	 FLUSH	FLUSH TABLES t WITH READ LOCK (FLUSH_TABLES or RELOAD needed) queues fairly: new writers wait
- *	 WRITE	LOCK TABLES t WRITE (not on a read-only server)             behind it.
+ *	 WRITE	LOCK TABLES t WRITE (not on a read-only server,             behind it.
+ *			nor where it would lock other tables, too)
  *
  * The wait of FLUSH and WRITE is cut short by KILL QUERY from another connection of
  * ours after a bound that starts small and grows to max_wait_ms: that is the longest a
@@ -44,6 +45,8 @@ typedef struct TableLock
 	const char *server_uuid;
 	bool		flush_allowed;	/* until the source says no */
 	bool		write_allowed;
+	bool		write_asked;	/* of the last acquire: write_alone is known */
+	bool		write_alone;	/* WRITE locks the table and no other one */
 	TableLockKind held;
 	int64		granted_at_us;	/* monotonic clock */
 	int64		last_used_us;

@@ -5,11 +5,11 @@
 # How: writers whose transactions of 20 ms, 200 ms and 2 s overlap all the time on the
 # captured table (test/exactpair, mode overlap, which measures each statement), while a
 # pipeline makes its first copy; with an account that has just SELECT and LOCK TABLES, with
-# one that has FLUSH_TABLES too; a table of many rounds; a table that is built anew
+# one that has FLUSH_TABLES too; transactions over tables that foreign keys bind; a table of many rounds; a table that is built anew
 # on the source all the while.
 # Asserted: the snapshot completes; no statement of a writer took longer than
-# capstan.max_lock_wait and some slack; table_status tells the tries and waits; contents are
-# equal at the end. And that the measurement sees a writer who is held back: a plain LOCK
+# capstan.max_lock_wait and some slack; table_status tells the tries and waits; no transaction is ended by a
+# deadlock with us; contents are equal at the end. And that the measurement sees a writer who is held back: a plain LOCK
 # TABLES WRITE behind a transaction of 8 s.
 # Not asserted: locks on replicas (test/bin/lock-figures), prepared XA transactions (022).
 
@@ -74,6 +74,32 @@ subtest 'an account with FLUSH_TABLES' => sub {
 # and wants the other would be told that there is a deadlock, and rolled back.
 subtest 'transactions over two tables' => sub {
 	copy_under_load('plain', 'e1,e2', 1, 6, '20,100');
+};
+
+# The same by one LOCK TABLES .. WRITE, which takes what foreign keys lead to along.
+subtest 'a table that foreign keys lead to' => sub {
+	$my->sql('USE hot; CREATE TABLE parent (id INT PRIMARY KEY); CREATE TABLE middle (id INT PRIMARY KEY, n INT, p INT, FOREIGN KEY (p) REFERENCES parent (id));
+		CREATE TABLE child (id INT PRIMARY KEY, m INT, FOREIGN KEY (m) REFERENCES middle (id));
+		INSERT INTO middle SELECT n, 0, NULL FROM seq WHERE n < 20; INSERT INTO middle SELECT 100 + n, 0, NULL FROM seq; ANALYZE TABLE middle');
+	# some have the table, so that READ starves, others begin with its parent, and want it then
+	my @writers = map {
+		my $writer = $_;
+		$my->background('USE hot; ' . join(' ', map {
+					my $id = 1000 * $writer + $_;
+					$writer < 3 ? "START TRANSACTION; UPDATE middle SET n = n + 1 WHERE id = $writer; DO SLEEP(0.3); COMMIT;" :
+						"START TRANSACTION; INSERT INTO parent VALUES ($id); DO SLEEP(0.6); UPDATE middle SET n = n + 1, p = $id WHERE id = $writer; COMMIT;"
+				} 1 .. ($writer < 3 ? 30 : 15)));
+	} 0 .. 4;
+	$my->wait_executing('DO SLEEP(0._)', sessions => 5);
+	$pg->safe_psql("SELECT capstan.create_pipeline('p', server => 'plain', tables => '{hot.middle}'); SELECT capstan.start_pipeline('p')");
+	is($_->wait, 0, 'no transaction is ended for our sake') or diag($_->errors) for @writers;
+	my ($rc, $out, $err) = $pg->psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s'); SELECT capstan.wait_for_source('p', timeout => '180 s')");
+	is($rc, 0, 'the snapshot completes') or diag($err);
+	is($pg->value('SELECT sum(lock_write) FROM capstan.table_status'), 0, '... without LOCK TABLES WRITE');
+	tables_equal($my, $pg, ['hot.middle'], 'after the copy');
+	$pg->safe_psql("SELECT capstan.stop_pipeline('p')");
+	$pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'stopped');
+	$pg->safe_psql("SELECT capstan.drop_pipeline('p')");
 };
 
 subtest 'many rounds' => sub {
