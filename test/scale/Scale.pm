@@ -2,7 +2,7 @@
 #
 # Each is a source of its own making, a snapshot of it, a comparison of contents, and a hash of figures:
 #   seconds      of create_pipeline (create) and from start to the end of the snapshot (copy)
-#   rounds, locks worst hold and wait in ms
+#   rounds, pause worst in ms; hold, waited of the locks on the source, microseconds of each
 #   wal          bytes written to the target's WAL by create and copy
 #   memory       peak of each kind of worker in MB (VmHWM: shared memory it touched included; RssAnon sampled: its own)
 
@@ -15,8 +15,9 @@ use utf8;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use CapstanTest;
+use CapstanTest::LockLog;
 
-our @CONF = ('max_locks_per_transaction' => 4000, 'max_wal_size' => "'4GB'", 'shared_buffers' => "'256MB'");
+our @CONF = ('log_min_messages' => 'debug1', 'max_locks_per_transaction' => 4000, 'max_wal_size' => "'4GB'", 'shared_buffers' => "'256MB'");
 
 # Columns that everyday tables have.
 my $COLUMNS = 'id INT PRIMARY KEY, a VARCHAR(30), b DATETIME, c DECIMAL(10,2)';
@@ -106,6 +107,7 @@ sub run
 	my %figures = (memory => {});
 	my $timeout = $opt{timeout} // 3600;
 	my $lsn = _lsn($pg);
+	my $position = $pg->log_position;
 	my $start = time;
 
 	$pg->safe_psql("SET client_min_messages = error; SELECT capstan.create_pipeline('scale', server => 'source', tables => '{$schema.*}')");
@@ -123,8 +125,9 @@ sub run
 	die $wait->errors if $wait->wait != 0;
 	$figures{copy} = time - $start;
 	$figures{copy_wal} = _lsn($pg) - $lsn;
-	($figures{rows}, $figures{tables}, $figures{hold}, $figures{waited}, $figures{pause}) =
-	  @{ ($pg->query('SELECT sum(rows_copied), count(*), max(lock_hold_worst_us) / 1000.0, max(lock_wait_worst_us) / 1000.0, max(pause_worst_us) / 1000.0 FROM capstan.pipeline_table'))[0] };
+	@figures{qw(rows tables pause)} = @{ ($pg->query('SELECT sum(rows_copied), count(*), max(pause_worst_us) / 1000.0 FROM capstan.pipeline_table'))[0] };
+	my @locks = values %{ CapstanTest::LockLog::read_from($pg->log_path, $position) };
+	@figures{qw(hold waited)} = map { my $what = $_; [ map { @{ $_->{$what} } } @locks ] } qw(hold wait);
 	$figures{rounds} = $pg->value('SELECT round FROM capstan.snapshot_round');
 	return \%figures;
 }

@@ -22,7 +22,7 @@ $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');
 $pg->create_server('source', $my);
 print "MySQL ", $my->value('SELECT VERSION()'), ", Postgres ", $pg->value('SHOW server_version'), ", ", $pg->value('SHOW capstan.copy_workers'), " copy workers\n\n";
-print "| scenario | rows | create s | copy s | rounds | worst hold ms | worst wait ms | worst pause ms | WAL create MB | WAL copy MB | pipeline own MB | copy own MB |\n";
+print "| scenario | rows | create s | copy s | rounds | hold ms: p50, p99, worst | wait ms: p50, p99, worst | worst pause ms | WAL create MB | WAL copy MB | pipeline own MB | copy own MB |\n";
 print "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 for my $scenario (@scenarios)
 {
@@ -31,8 +31,8 @@ for my $scenario (@scenarios)
 
 	$make->($my, 's', $count);
 	my $f = Scale::run($my, $pg, 's');
-	printf "| %s | %d | %.1f | %.1f | %d | %.1f | %.1f | %.0f | %.1f | %.1f | %.0f | %.0f |\n", $scenario, $f->{rows}, $f->{create}, $f->{copy}, $f->{rounds},
-	  $f->{hold}, $f->{waited}, $f->{pause}, $f->{create_wal} / 1e6, $f->{copy_wal} / 1e6,
+	printf "| %s | %d | %.1f | %.1f | %d | %s | %s | %.0f | %.1f | %.1f | %.0f | %.0f |\n", $scenario, $f->{rows}, $f->{create}, $f->{copy}, $f->{rounds},
+	  (map { CapstanTest::LockLog::spread(@{ $f->{$_} }) } qw(hold waited)), $f->{pause}, $f->{create_wal} / 1e6, $f->{copy_wal} / 1e6,
 	  $f->{memory}{'pipeline RssAnon'} // 0, $f->{memory}{'copy RssAnon'} // 0;
 	if ($kind eq 'rows')
 	{
