@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "errcodes.h"
+#include "wire/introspect.h"
 #include "wire/preflight.h"
 
 #define MAX_LISTED_TABLES 5
@@ -176,9 +177,29 @@ has_global_grant(Preflight *pf, const char *const *privileges, int n)
 	return false;
 }
 
+/* Foreign keys between these tables and others; of many tables, those of their schemas. */
+static char *
+count_foreign_keys(Preflight *pf)
+{
+	const SourceTable **tables = palloc(sizeof(SourceTable *) * Max(list_length(pf->tables), 1));
+	int			ntables = 0;
+	ListCell   *lc;
+
+	foreach(lc, pf->tables)
+		tables[ntables++] = &((SourceTableInfo *) lfirst(lc))->table;
+	if (ntables == 0)
+		return pstrdup("0");
+	return capstan_wire_query_not_null(pf->conn,
+									   psprintf("SELECT COUNT(*) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE (%s OR %s) "
+												"AND (UNIQUE_CONSTRAINT_SCHEMA <> CONSTRAINT_SCHEMA OR REFERENCED_TABLE_NAME <> TABLE_NAME)",
+												capstan_wire_table_condition(tables, ntables, "CONSTRAINT_SCHEMA", "TABLE_NAME"),
+												capstan_wire_table_condition(tables, ntables, "UNIQUE_CONSTRAINT_SCHEMA", "REFERENCED_TABLE_NAME")));
+}
+
 /*
  * A READ lock starves under steady writes; the two stronger ones do not.  LOCK TABLES ... WRITE is refused on a read-only
- * server, FLUSH TABLES ... WITH READ LOCK needs a right of its own.
+ * server, and not used where foreign keys would have it lock other tables, too (snapshot/tablelock.c); FLUSH TABLES ... WITH READ LOCK needs a right
+ * of its own.
  */
 static void
 check_strong_lock(Preflight *pf)
@@ -188,6 +209,19 @@ check_strong_lock(Preflight *pf)
 	bool		read_only = capstan_preflight_variable_is_on(pf, "read_only") ||
 		capstan_preflight_variable_is_on(pf, "super_read_only");
 
+	if (!can_flush && !read_only)
+	{
+		char	   *keys = count_foreign_keys(pf);
+
+		if (strcmp(keys, "0") != 0)
+		{
+			capstan_preflight_add(pf, "fair_lock", CHECK_WARNING,
+								  psprintf("LOCK TABLES ... WRITE, but only READ, which steady writers starve, for tables with foreign keys (%s)", keys),
+								  pstrdup("one that is not starved by writers"),
+								  psprintf("GRANT FLUSH_TABLES ON *.* TO %s;", pf->account), ERRCODE_INSUFFICIENT_PRIVILEGE);
+			return;
+		}
+	}
 	capstan_preflight_add(pf, "fair_lock", can_flush || !read_only ? CHECK_OK : CHECK_WARNING,
 						  pstrdup(can_flush ? "FLUSH TABLES ... WITH READ LOCK" :
 								  (read_only ? "neither: the source is read-only and FLUSH_TABLES is not granted" : "LOCK TABLES ... WRITE")),
