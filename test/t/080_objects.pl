@@ -63,9 +63,11 @@ CREATE TABLE big (id INT AUTO_INCREMENT PRIMARY KEY, x INT, y VARCHAR(100), UNIQ
 INSERT INTO big (x, y) VALUES (1, REPEAT('y', 100)), (2, REPEAT('z', 100));
 SET SESSION cte_max_recursion_depth = 100000;
 INSERT INTO big (x, y) WITH RECURSIVE n AS (SELECT 3 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 40000) SELECT i, CONCAT(REPEAT('y', 80), i) FROM n;
+CREATE TABLE second (id INT PRIMARY KEY, y VARCHAR(100), KEY by_y (y));
+INSERT INTO second SELECT id, y FROM big;
 SQL
 $pg->safe_psql('CREATE SCHEMA o; CREATE TABLE o.mine (id int PRIMARY KEY, x int)');
-my @tables = map { "o.$_" } qw(parent child orphan defaults wide a_very_long_name_of_a_table_that_leaves_no_room_for_an_index_na mine big);
+my @tables = map { "o.$_" } qw(parent child orphan defaults wide a_very_long_name_of_a_table_that_leaves_no_room_for_an_index_na mine big second);
 my $objects = "SELECT source_table, kind, name, state, statement, note FROM capstan.object_status WHERE pipeline = 'o' ORDER BY id";
 
 sub objects { my ($where) = @_; return $pg->safe_psql("SELECT kind, name, state, coalesce(statement, ''), coalesce(note, '') FROM capstan.object_status WHERE pipeline = 'o' AND $where ORDER BY id") }
@@ -79,6 +81,7 @@ start_pipeline($pg, 'o', \@tables, timeout => 0);
 $pg->poll_query_until("SELECT count(*) FROM capstan.object_status WHERE state = 'building' AND source_table = 'big'", '1')
   or diag($pg->safe_psql($objects));
 $pg->poll_query_until("SELECT count(*) FROM pg_index WHERE indrelid = 'o.big'::regclass AND NOT indisvalid AND indisready", '1');
+ok($pg->poll_query_until("SELECT count(DISTINCT pid) FROM pg_stat_progress_create_index WHERE relid IN ('o.big'::regclass, 'o.second'::regclass)", '2'), 'indexes of several tables are built at a time');
 ok($pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'indexing'), 'the pipeline says that it builds indexes');
 $my->sql("UPDATE o.big SET x = -x WHERE id = 1; INSERT INTO o.big (x, y) VALUES (-2, 'new')");
 sync_pipeline($pg, 'o');
@@ -137,6 +140,7 @@ index|by_k|done|CREATE INDEX parent_by_k ON o.parent USING btree (k DESC, id)|
 index|by_name|done|CREATE INDEX parent_by_name ON o.parent USING btree (name)|of whole values instead of prefixes
 unique|we`ird %s "key"|done|CREATE UNIQUE INDEX "parent_we`ird %s ""key""" ON o.parent USING btree (name)|texts that the source's collation takes for equal are different here
 index|words|not_translated||PostgreSQL searches texts in another way: see GIN indexes on to_tsvector()
+index|by_y|done|CREATE INDEX second_by_y ON o.second USING btree (y)|
 index|bytes|left_to_user|CREATE INDEX wide_bytes ON o.wide USING btree ("substring"(bl, 1, 8))|an index of prefixes serves queries that compare the same expression only
 index|expr|not_translated||an index on an expression is not translated
 index|hidden|done|CREATE INDEX wide_hidden ON o.wide USING btree (b)|invisible on the source
