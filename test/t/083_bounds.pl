@@ -191,7 +191,14 @@ is($pg->value("SELECT count(*) FROM capstan.incident WHERE pipeline IN ('slow', 
 $my->sql('SET GLOBAL binlog_expire_logs_seconds = 3600');
 $kept_lock->stop;
 $pg->safe_psql('DROP FUNCTION b.nap() CASCADE');
-resume($_) for qw(kept whole);
+$pg->restart;
+is(state('kept') . state('whole'), 'haltedhalted', 'both stay halted over a restart');
+resume('whole');
+# Who copies all anew lets it go on, too, and says why; to copy one table anew is no answer to what is of the pipeline.
+$pg->safe_psql("SELECT capstan.resync_table('kept', 'b.kept', 'a test')");
+is(state('kept'), 'halted', 'kept: resync_table does not end it');
+$pg->safe_psql("SELECT capstan.restart_snapshot('kept', 'kept for longer now')");
+is($pg->safe_psql("SELECT resolved_by, resolution FROM capstan.incident WHERE pipeline = 'kept' AND severity = 'halt'"), 'postgres|kept for longer now', 'kept: restart_snapshot does');
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('whole', timeout => '180 s')");
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('kept', timeout => '180 s')");
 ok($pg->poll_query_until("SELECT count(*) FROM capstan.incident WHERE pipeline = 'kept' AND severity = 'warning' AND resolved_at IS NULL", 0), 'kept: resolved');
