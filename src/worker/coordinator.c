@@ -309,7 +309,8 @@ capture(CopyRun *run, const RoundPlan *plan)
 	kind = many ? TABLE_LOCK_READ : run->lock->held;
 	g_conn = many ? run->lock->helper : run->lock->conn;
 	CAPSTAN_FAULT("lock_held");
-	touch_in_lock = kind != TABLE_LOCK_WRITE;
+	/* WRITE would keep the views out, and after FLUSH they would open the table anew, while everybody's writers wait */
+	touch_in_lock = kind == TABLE_LOCK_READ;
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
 	run->slot->touch_in_lock = touch_in_lock;
 	run->slot->nleft_out = run->nleft_out;
@@ -435,6 +436,7 @@ capstan_coordinator_main(CopyRun *run)
 	MemoryContextSwitchTo(run->run_context);
 	run->lock = capstan_tablelock_create(run->options, run->source_uuid);
 	run->batch = capstan_lockbatch_create(run->options, run->source_uuid, CAPSTAN_ROUND_TABLES);
+	run->batch_tables = LEAST_BATCH;
 	MemoryContextSwitchTo(run->round_context);
 
 	for (;;)
@@ -444,8 +446,7 @@ capstan_coordinator_main(CopyRun *run)
 		MemoryContext round_context = run->round_context;
 
 		limit_batch(run, run->no_small_tables ? 0 : CAPSTAN_ROUND_TABLES);
-		if (run->batch_tables > 0)
-			run->most_tables = Min(run->most_tables, run->batch_tables);
+		run->most_tables = Min(run->most_tables, run->batch_tables);
 		/* the plan outlives what prepare makes of the round's context */
 		run->described_table = 0;
 		MemoryContextReset(plan_context);

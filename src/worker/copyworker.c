@@ -8,7 +8,7 @@
  *
  *	 PREPARE		find the own ranges, describe their tables		-> step READY
  *	 OPEN_VIEWS		open the read view, touch the tables			-> step TOUCHED (VIEW_OPEN without the touch)
- *	 TOUCH			touch the tables, where the lock shut out readers -> step TOUCHED
+ *	 TOUCH			touch the table, after a lock by WRITE or FLUSH   -> step TOUCHED
  *	 COPY			read and write the ranges (rangecopy.c), one transaction	-> step DONE
  *
  * The worker holds a lock for life (lock.h) that keeps a new pipeline worker from

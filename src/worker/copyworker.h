@@ -92,7 +92,7 @@ typedef struct CopyRun
 	bool		had_a_round;
 	LockBatch  *batch;
 	int			most_tables;	/* of a round of many tables: there is a connection for each of them */
-	int			batch_tables;	/* so many can be locked in the time that there is for it, as far as is known; 0: not yet */
+	int			batch_tables;	/* so many can be locked in the time that there is for it, as far as is known */
 	int64		batch_wait_us;	/* of its last acquire */
 	int64		batch_hold_us;	/* of what that had; 0: nothing */
 	LockAnswer	answers[CAPSTAN_ROUND_TABLES];

@@ -39,7 +39,7 @@ typedef enum RoundPhase
 	ROUND_IDLE = 0,				/* no round, or its coordinator is planning one */
 	ROUND_PREPARE,				/* planned; copy workers make sure of their connections */
 	ROUND_OPEN_VIEWS,			/* the lock is held: open the views now */
-	ROUND_TOUCH,				/* the lock, one that shuts out readers, was given back: touch the tables */
+	ROUND_TOUCH,				/* the lock, one by WRITE or FLUSH, was given back: touch the table */
 	ROUND_VIEWS_OPEN,			/* unlocked, G is in capstan.snapshot_round: the stream goes on up to G */
 	ROUND_COPY,					/* the stream stands at G: write the ranges */
 	ROUND_FINISHED				/* all ranges committed; the stream goes on */
