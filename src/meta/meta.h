@@ -160,9 +160,9 @@ typedef struct MetaTablespace
 
 /* Tablespaces with target tables or their indexes (List of MetaTablespace *), but for the database's own. */
 extern List *capstan_meta_tablespaces(int64 pipeline_id);
-/* Open warnings of a class are over. */
 /* What the last retry was over; NULL: there was none. */
 extern char *capstan_meta_last_retry(const char *pipeline);
+/* Open warnings of a class are over. */
 extern void capstan_meta_resolve_warning(const char *pipeline, const char *class, const char *resolution);
 
 /* Snapshot */

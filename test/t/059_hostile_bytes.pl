@@ -142,12 +142,12 @@ sub alter_event
 		return $packet if $found == 15 || $found == 35 || (!$connection->{mine} && $found =~ /^(?:30|31|32)$/);
 		srand($seed * 1000 + $connection->{packet});
 		return $packet if rand() < 0.5;
-		# Not the identity of the transaction, nor values of rows.
+		# Not the identity of the transaction, nor its time, by which it would be told from another of the same GTID later; nor values of rows.
 		my $from = $found == 33 ? HEADER + 25 : HEADER;
-		my $to = $found =~ /^(?:30|31|32)$/ ? HEADER + 13 : length $event;
+		my $to = $found == 33 ? HEADER + 42 : $found =~ /^(?:30|31|32)$/ ? HEADER + 13 : length $event;
 		return $packet if $from >= $to;
 		substr($event, $from + int(rand($to - $from)), 1) = chr(int rand 256) for 0 .. int rand 3;
-		substr($event, -1 - int(rand 10)) = '' if rand() < 0.2;
+		substr($event, -1 - int(rand 10)) = '' if rand() < 0.2 && $found != 33;
 		return framed($event, {});
 	}
 	($type, $name, $code) = @{ $ATTACKS[$which] };
