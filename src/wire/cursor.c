@@ -385,6 +385,23 @@ raise_value(SourceCursor *cursor, CursorColumn *c, const char *what)
 }
 
 /*
+ * The server gives a document whose text is longer than its max_allowed_packet as an empty text, which no document has, and a mere
+ * warning.  A document may be inserted and be too long to be read: its binary form is often shorter, and the setting may have been lower since.
+ */
+static void
+check_json(SourceCursor *cursor, CursorColumn *c)
+{
+	if (c->length > 0)
+		return;
+	capstan_wire_mark_lost(cursor->conn);
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_VALUE),
+			 errmsg("the text of a JSON document in column \"%s\" is longer than source \"%s\" sends", c->column->name, cursor->conn->server_name),
+			 errdetail("Its max_allowed_packet does not suffice."),
+			 errhint("SET PERSIST max_allowed_packet = 1073741824 on the source; then call capstan.resume_pipeline().")));
+}
+
+/*
  * The text in row.h's form: the server pads ZEROFILL columns, the binary log does not.
  */
 static void
@@ -461,6 +478,7 @@ set_bytes(SourceCursor *cursor, CursorColumn *c, char *data, SourceValue *value)
 			}
 			break;
 		case SOURCE_JSON:
+			check_json(cursor, c);
 			value->kind = VALUE_JSON;
 			break;
 		default:
