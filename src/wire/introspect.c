@@ -336,6 +336,8 @@ add_column(void *arg, char **row, const unsigned long *lengths, int ncolumns)
 	column_extra->is_virtual = strstr(extra, "VIRTUAL GENERATED") != NULL;
 	if (column_extra->is_virtual && row[COL_GENERATION] != NULL)
 		column_extra->generation = pstrdup(row[COL_GENERATION]);
+	if (strstr(extra, "MASKING POLICY") != NULL && t->info->masked_column == NULL)
+		t->info->masked_column = column->name;
 	set_type(build, column, row);
 	if (column->type == SOURCE_ENUM || column->type == SOURCE_SET)
 		column_extra->label_text = pstrdup(row[COL_FULL_TYPE]);

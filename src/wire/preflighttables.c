@@ -108,6 +108,25 @@ check_zoned_column(Preflight *pf, const SourceTableInfo *info)
 	return 1;
 }
 
+/*
+ * Queries get what the policy makes of a value, unless it spares the account, which cannot be seen from here; the binary log has the value
+ * itself.  So the copy and the stream would disagree.
+ */
+static int
+check_masking(Preflight *pf, const SourceTableInfo *info)
+{
+	if (info->masked_column == NULL)
+		return 0;
+	capstan_preflight_add(pf, psprintf("masking_policy %s.%s", table_name(&info->table), info->masked_column),
+						  pf->with_copy ? CHECK_ERROR : CHECK_WARNING,
+						  pstrdup("a masking policy: a copy reads what it makes of a value, the binary log has the value itself"),
+						  pstrdup("none"),
+						  psprintf("ALTER TABLE %s ALTER COLUMN %s DROP MASKING POLICY;", quoted_name(&info->table),
+								   capstan_wire_quote_identifier(info->masked_column)),
+						  CAPSTAN_ERRCODE_SOURCE_TABLE);
+	return 1;
+}
+
 /* The schema's own text of a label does not always tell it; table maps with MINIMAL metadata tell none. */
 static int
 check_labels(Preflight *pf, const SourceTableInfo *info)
@@ -166,7 +185,7 @@ capstan_preflight_tables(Preflight *pf)
 		int			ncomplaints = check_engine(pf, info);
 
 		if (!info->view)
-			ncomplaints += check_key(pf, info) + check_columns(pf, info) + check_zoned_column(pf, info) + check_labels(pf, info) + check_cascade(pf, info);
+			ncomplaints += check_key(pf, info) + check_columns(pf, info) + check_zoned_column(pf, info) + check_masking(pf, info) + check_labels(pf, info) + check_cascade(pf, info);
 		if (ncomplaints == 0)
 			nfine++;
 	}

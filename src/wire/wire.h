@@ -89,6 +89,8 @@ typedef struct BinlogFilters
 
 /* False: not known, REPLICATION CLIENT is missing. */
 extern bool capstan_wire_binlog_filters(SourceConn *conn, BinlogFilters *filters);
+/* Raises if the source has given up its binary log after an error (binlog_error_action = IGNORE_ERROR); as far as the account sees it. */
+extern void capstan_wire_check_logging(SourceConn *conn);
 /* Are changes of the schema not in the binary log? */
 extern bool capstan_wire_leaves_out(const BinlogFilters *filters, const char *schema_name);
 /* *known: as above. */
@@ -170,6 +172,7 @@ typedef struct SourceTableInfo
 	char	  **column_comments;	/* the same of each column */
 	bool		has_unsupported; /* some column is SOURCE_OTHER */
 	char	   *zoned_column;	/* VIRTUAL and computed from a TIMESTAMP, in the time zone of who reads or writes it; NULL: none */
+	char	   *masked_column;	/* what is read of it is made by a masking policy; NULL: none */
 	bool		view;			/* a view matched the pattern literally: not copied; says so */
 	SourceObjects *objects;		/* NULL until capstan_wire_fill_objects */
 } SourceTableInfo;

@@ -98,6 +98,12 @@ capstan_copy_check_described(const PipelineTable *info, SourceTableInfo *describ
 				 errdetail("Captured: %s. Now: %s.", info->definition, signature.data),
 				 errhint("Make the target table what it should be, and call capstan.resync_table().")));
 	capstan_strbuf_free(&signature);
+	if (described->masked_column != NULL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				 errmsg("column %s of source table %s.%s has a masking policy", described->masked_column, info->source_schema, info->source_table),
+				 errdetail("Queries get what the policy makes of a value, the binary log has the value itself."),
+				 errhint("Drop the policy from the column, and call capstan.resync_table(), or call capstan.remove_table().")));
 	return &described->table;
 }
 
