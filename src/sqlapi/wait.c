@@ -377,6 +377,8 @@ capstan_wait_for_source(PG_FUNCTION_ARGS)
 	raise_if_hopeless(&waiter, &look);
 
 	conn = capstan_connections_open(capstan_server_options(waiter.pipeline->server, waiter.pipeline->owner), "wait_for_source");
+	/* what it did without a log is in no set */
+	capstan_wire_check_logging(conn);
 	executed = capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.gtid_executed");
 	capstan_connections_close(conn);
 	waiter.goal = sqlapi_gtidset_from_text(executed, strlen(executed));

@@ -21,7 +21,7 @@ static const char *const variable_names[] = {
 	"binlog_row_value_options", "log_replica_updates", "log_slave_updates", "server_id", "require_secure_transport",
 	"sync_binlog", "innodb_flush_log_at_trx_commit", "binlog_expire_logs_seconds", "binlog_expire_logs_auto_purge",
 	"innodb_native_foreign_keys", "read_only", "super_read_only", "version_comment", "pxc_strict_mode", "basedir",
-	"aurora_version", "max_write_lock_count", "binlog_checksum"
+	"aurora_version", "max_write_lock_count", "binlog_checksum", "binlog_error_action"
 };
 
 const char *
@@ -226,6 +226,7 @@ check_durability(Preflight *pf)
 	const char *flush = capstan_preflight_variable(pf, "innodb_flush_log_at_trx_commit");
 	const char *expire = capstan_preflight_variable(pf, "binlog_expire_logs_seconds");
 	const char *basedir = capstan_preflight_variable(pf, "basedir");
+	const char *error_action = capstan_preflight_variable(pf, "binlog_error_action");
 	long		seconds = expire != NULL ? atol(expire) : 0;
 
 	/* Without these, a crash of the source can lose transactions that were streamed already. */
@@ -237,6 +238,9 @@ check_durability(Preflight *pf)
 		capstan_preflight_add(pf, "innodb_flush_log_at_trx_commit", strcmp(flush, "1") == 0 ? CHECK_OK : CHECK_WARNING,
 							  pstrdup(flush), pstrdup("1"), pstrdup("SET PERSIST innodb_flush_log_at_trx_commit = 1;"),
 							  CAPSTAN_ERRCODE_SOURCE_SETTING);
+	/* The other way, the source goes on without a log, and nobody tells us. */
+	advise(pf, "binlog_error_action", error_action == NULL || strcasecmp(error_action, "ABORT_SERVER") == 0, "ABORT_SERVER",
+		   "SET PERSIST binlog_error_action = 'ABORT_SERVER';");
 	if (expire != NULL)
 	{
 		bool		kept = seconds == 0 || seconds >= ONE_DAY ||
@@ -303,6 +307,21 @@ capstan_wire_binlog_filters(SourceConn *conn, BinlogFilters *filters)
 	return true;
 }
 
+void
+capstan_wire_check_logging(SourceConn *conn)
+{
+	BinlogFilters filters;
+
+	/* log_bin stays ON then, and a stream that has read all of the log waits for more */
+	if (capstan_wire_binlog_filters(conn, &filters) && filters.only == NULL)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_LOST_EVENTS),
+				 errmsg("source \"%s\" has given up its binary log", conn->server_name),
+				 errdetail("An error while it wrote the log made it do so (binlog_error_action = IGNORE_ERROR). What is changed there since then is not logged."),
+				 errhint("SET PERSIST binlog_error_action = 'ABORT_SERVER'; on the source, mend what its error log tells of, and restart it; then "
+						 "capstan.restart_snapshot() copies all tables anew.")));
+}
+
 bool
 capstan_wire_leaves_out(const BinlogFilters *filters, const char *schema_name)
 {
@@ -339,7 +358,14 @@ check_filters(Preflight *pf)
 		return;
 	}
 	if (filters.only == NULL)
+	{
+		if (capstan_preflight_variable_is_on(pf, "log_bin"))
+			capstan_preflight_add(pf, "binary_log", CHECK_ERROR, pstrdup("given up after an error (binlog_error_action = IGNORE_ERROR)"),
+								  pstrdup("written"),
+								  pstrdup("SET PERSIST binlog_error_action = 'ABORT_SERVER'; -- then mend what the error log tells of, and restart the source"),
+								  CAPSTAN_ERRCODE_LOST_EVENTS);
 		return;
+	}
 	foreach(lc, pf->schemas)
 	{
 		const char *schema_name = lfirst(lc);

@@ -215,6 +215,7 @@ ask(PipelineRun *run, BoundsWatch *watch)
 		capstan_wire_close(conn);
 		return;
 	}
+	capstan_wire_check_logging(conn);
 	watch->expire_s = ask_expiry(conn);
 	clock_us = (int64) (strtod(capstan_wire_query_not_null(conn, "SELECT UNIX_TIMESTAMP(SYSDATE(6))"), NULL) * 1e6);
 	executed = capstan_wire_query_not_null(conn, "SELECT @@GLOBAL.gtid_executed");

@@ -241,6 +241,7 @@ check_log_is_whole(PipelineRun *run, SourceConn *conn)
 				 errdetail("What it gets from its own source is not in its binary log."),
 				 errhint("Start it with --%s=ON, or let the host of the server lead to another one. If it has got changes meanwhile, "
 						 "capstan.restart_snapshot() copies all tables anew.", name)));
+	capstan_wire_check_logging(conn);
 	if (!capstan_wire_binlog_filters(conn, &filters))
 		return;
 	foreach(cell, run->tables)
