@@ -474,6 +474,19 @@ check_flavour(SourceConn *conn)
 						conn->server_name, conn->version)));
 }
 
+/* What init_connect has left: locks, an open transaction, temporary tables in front of others, variables of the session. */
+static void
+reset_session(SourceConn *conn)
+{
+	bool		failed;
+
+	capstan_wire_begin_blocking(conn);
+	failed = mysql_reset_connection(conn->mysql) != 0;
+	capstan_wire_end_blocking();
+	if (failed)
+		capstan_wire_raise(conn, "reset the session on");
+}
+
 static void
 set_up_session(SourceConn *conn)
 {
@@ -485,8 +498,10 @@ set_up_session(SourceConn *conn)
 	 * Whatever the server's defaults and init_connect say: each of these changes what we would read.  max_sort_length: rows are read in
 	 * the order of their key, piece by piece.  Where the server sorts for that (an index up in one column and down in another), texts that
 	 * are equal up to that length would come in any order, and rows be left out between two pieces.  sql_select_limit: a number, since DEFAULT is
-	 * what SET GLOBAL says.  transaction_read_only: it refuses LOCK TABLES .. WRITE.
+	 * what SET GLOBAL says.  transaction_read_only: it refuses LOCK TABLES .. WRITE.  session_track_gtids: with a large set of GTIDs a COMMIT fails
+	 * over it.  range_optimizer_max_mem_size: 0, no bound, beyond which each piece of a table would be looked for in all of it.
 	 */
+	reset_session(conn);
 	capstan_wire_exec(conn, "SET NAMES utf8mb4");
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
@@ -494,6 +509,7 @@ set_up_session(SourceConn *conn)
 					 "transaction_isolation = 'REPEATABLE-READ', transaction_read_only = 0, autocommit = 1, completion_type = 0, "
 					 "sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_buffer_result = 0, sql_auto_is_null = 0, "
 					 "max_execution_time = 0, max_sort_length = 8388608, optimizer_switch = 'use_invisible_indexes=on', "
+					 "range_optimizer_max_mem_size = 0, session_track_gtids = 'OFF', "
 					 "information_schema_stats_expiry = 0, lc_messages = 'en_US', sql_quote_show_create = 1, "
 					 "wait_timeout = 28800, net_read_timeout = %d, net_write_timeout = %d",
 					 NET_TIMEOUT_S, NET_TIMEOUT_S);

@@ -129,6 +129,9 @@ capstan_wire_sqlstate(unsigned int number, const char *message)
 		case WIRE_ER_OUT_OF_RESOURCES:
 		case WIRE_ER_RECORD_FILE_FULL:
 		case WIRE_ER_CANT_CREATE_THREAD:
+		case WIRE_ER_PREPARED_STATEMENTS:
+		case WIRE_ER_CONNECTION_MEMORY:
+		case WIRE_ER_GLOBAL_MEMORY:
 			return ERRCODE_CONNECTION_EXCEPTION;
 
 		case CR_OUT_OF_MEMORY:
@@ -231,6 +234,16 @@ capstan_wire_error_hint(unsigned int number, const char *message)
 		case WIRE_ER_TOO_MANY_USER_CONNECTIONS:
 		case WIRE_ER_USER_LIMIT_REACHED:
 			return "Raise max_user_connections, or the account's resource limits, on the source.";
+		case WIRE_ER_SERVER_OFFLINE_MODE:
+			return "SET GLOBAL offline_mode = OFF; on the source lets accounts without CONNECTION_ADMIN in again.";
+		case WIRE_ER_WRONG_COMPRESSION:
+			return "capstan's connections are not compressed: add uncompressed to protocol_compression_algorithms of the source.";
+		case WIRE_ER_PREPARED_STATEMENTS:
+			return "Look for clients that do not close their prepared statements, or raise max_prepared_stmt_count on the source.";
+		case WIRE_ER_NEW_ABORTING_CONNECTION:
+			return "If it failed right after it was opened, init_connect of the source may have a fault: its error log tells.";
+		case WIRE_ER_PACKET_TOO_LARGE:
+			return "Raise max_allowed_packet on the source.";
 		case 2059:				/* CR_AUTH_PLUGIN_CANNOT_LOAD */
 		case WIRE_CR_PLUGIN_NOT_ALLOWED:
 			return "Give the account on the source the authentication plugin caching_sha2_password; one that wants the password in clear text needs TLS.";
