@@ -51,6 +51,9 @@ static const struct
 #if COMPAT_TRANSACTION_TIMEOUT
 	{"transaction_timeout", "0"},
 #endif
+	{"array_nulls", "on"},
+	{"transform_null_equals", "off"},
+	{"exit_on_error", "off"},	/* an ERROR is caught, told of, and judged */
 	{"plan_cache_mode", "force_generic_plan"},
 	{"jit", "off"},
 };
