@@ -139,14 +139,13 @@ try_statement(const char *sql, char **value, bool *deadlock)
 static char *
 run_as(Oid owner, const char *sql, char **value)
 {
-	int			guc_level = NewGUCNestLevel();
+	int			guc_level = sqlapi_pin_settings();
 	Oid			caller;
 	int			sec_context;
 	char	   *failure;
 	bool		deadlock;
 	int			tries = 0;
 
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	GetUserIdAndSecContext(&caller, &sec_context);
 	SetUserIdAndSecContext(owner, sec_context | SECURITY_RESTRICTED_OPERATION);
 	do

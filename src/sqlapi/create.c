@@ -240,12 +240,10 @@ truncate_targets(PipelinePlan *plan, List *existing)
 void
 sqlapi_prepare_targets(PipelinePlan *plan)
 {
-	int			guc_level = NewGUCNestLevel();
+	int			guc_level = sqlapi_pin_settings();
 	List	   *existing = NIL;
 	ListCell   *lc;
 
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	foreach(lc, plan->tables)

@@ -86,6 +86,12 @@ extern void sqlapi_read_request(FunctionCallInfo fcinfo, int first, PipelineRequ
  */
 extern PipelinePlan *sqlapi_plan_pipeline(const PipelineRequest *request, bool lock_targets);
 
+/*
+ * What the caller's settings must not change in statements of ours, in a new level of settings, until AtEOXact_GUC(false, level): where names are
+ * looked up, and what literals and comparisons mean.
+ */
+extern int	sqlapi_pin_settings(void);
+
 extern PreflightCheck *sqlapi_add_check(PipelinePlan *plan, CheckStatus status, const char *name);
 
 /* create.c: what create_pipeline does with a plan, for whoever else has one.  shared: with other pipelines. */

@@ -12,12 +12,36 @@
 #include "miscadmin.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 
 #include "errcodes.h"
 #include "sqlapi/internal.h"
 #include "worker/connections.h"
 #include "worker/serveroptions.h"
+
+int
+sqlapi_pin_settings(void)
+{
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	}			pinned[] = {
+		{"search_path", "pg_catalog, pg_temp"},
+		{"standard_conforming_strings", "on"},
+		{"transform_null_equals", "off"},
+		{"array_nulls", "on"},
+		{"DateStyle", "ISO, YMD"},
+		{"IntervalStyle", "postgres"},
+		{"TimeZone", "UTC"},
+	};
+	int			level = NewGUCNestLevel();
+
+	for (int i = 0; i < (int) lengthof(pinned); i++)
+		(void) set_config_option(pinned[i].name, pinned[i].value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
 
 PreflightCheck *
 sqlapi_add_check(PipelinePlan *plan, CheckStatus status, const char *name)

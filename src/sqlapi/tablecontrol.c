@@ -272,12 +272,11 @@ make_shadow(const PlannedTable *planned, int generation)
 {
 	const char *name = psprintf("capstan_shadow_" INT64_FORMAT "_%d", planned->captured->id, generation);
 	const char *qualified = quote_qualified_identifier(planned->target_schema, name);
-	int			guc_level = NewGUCNestLevel();
+	int			guc_level = sqlapi_pin_settings();
 	int			sec_context;
 	Oid			userid;
 	Oid			shadow;
 
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	GetUserIdAndSecContext(&userid, &sec_context);
 	SetUserIdAndSecContext(planned->target_owner, sec_context | SECURITY_RESTRICTED_OPERATION);
 	if (SPI_connect() != SPI_OK_CONNECT)

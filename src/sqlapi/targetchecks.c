@@ -543,11 +543,9 @@ void
 sqlapi_check_targets(PipelinePlan *plan, bool lock_targets)
 {
 	TargetState *states;
-	int			guc_level = NewGUCNestLevel();
+	int			guc_level = sqlapi_pin_settings();
 	char	   *reported_schema = NULL;
 
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	states = load_states(plan);
 	lock_existing(plan, states, lock_targets ? ShareRowExclusiveLock : AccessShareLock);
 	load_writers(plan, states);
