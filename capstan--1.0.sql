@@ -472,7 +472,9 @@ CREATE FUNCTION capstan.worker_stats(
     OUT source_commit_time pg_catalog.timestamptz,
     OUT caught_up_at pg_catalog.timestamptz,
     OUT wanted pg_catalog.bool,
-    OUT source_connections pg_catalog.int4)
+    OUT source_connections pg_catalog.int4,
+    OUT problem pg_catalog.text,
+    OUT problem_hint pg_catalog.text)
     RETURNS SETOF pg_catalog.record
     LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16 AS 'MODULE_PATHNAME', 'capstan_worker_stats';
 COMMENT ON FUNCTION capstan.worker_stats() IS 'what shared memory knows of the pipelines of this database that the caller may see';
@@ -520,9 +522,9 @@ SELECT
     w.pid,
     w.copy_workers,
     w.source_connections,
-    e.message AS last_error,
-    e.detail AS last_error_detail,
-    e.hint AS last_error_hint,
+    COALESCE('no worker is started: ' OPERATOR(pg_catalog.||) w.problem, e.message) AS last_error,
+    CASE WHEN w.problem IS NULL THEN e.detail END AS last_error_detail,
+    CASE WHEN w.problem IS NULL THEN e.hint ELSE w.problem_hint END AS last_error_hint,
     e.last_at AS last_error_at,
     e.id AS last_incident,
     p.created_at

@@ -48,6 +48,13 @@
 #define COMPAT_SERVER_ACLCHECK(server, role) pg_foreign_server_aclcheck(server, role, ACL_USAGE)
 #endif
 
+/* May the role connect to the database? */
+#if PG_VERSION_NUM >= 160000
+#define COMPAT_CONNECT_ACLCHECK(database, role) object_aclcheck(DatabaseRelationId, database, role, ACL_CONNECT)
+#else
+#define COMPAT_CONNECT_ACLCHECK(database, role) pg_database_aclcheck(database, role, ACL_CONNECT)
+#endif
+
 /* 17 has a timeout for whole transactions, armed in background workers too. */
 #define COMPAT_TRANSACTION_TIMEOUT (PG_VERSION_NUM >= 170000)
 

@@ -21,7 +21,7 @@ PG_FUNCTION_INFO_V1(capstan_worker_stats);
 PG_FUNCTION_INFO_V1(capstan_belongs_here);
 PG_FUNCTION_INFO_V1(capstan_version);
 
-#define STATS_COLUMNS 17
+#define STATS_COLUMNS 19
 
 /* A slot's fields, copied under the lock, so that nothing that may fail happens while it is held. */
 typedef struct SlotCopy
@@ -33,6 +33,7 @@ typedef struct SlotCopy
 	TimestampTz state_since;
 	TimestampTz restart_at;
 	int			failures;
+	ConnectProblem problem;
 	pid_t		pid;
 	int			copy_workers;
 	int			connections;
@@ -56,6 +57,7 @@ copy_slot(PipelineSlot *slot, SlotCopy *copy)
 	copy->state_since = slot->state_since;
 	copy->restart_at = slot->restart_at;
 	copy->failures = slot->failures;
+	copy->problem = slot->pid == 0 ? slot->problem : CONNECT_NO_PROBLEM;
 	copy->pid = slot->pid;
 	copy->copy_workers = 0;
 	for (int i = 0; i < CAPSTAN_MAX_COPY_WORKERS; i++)
@@ -85,6 +87,8 @@ put_slot(Tuplestorestate *rows, TupleDesc desc, const SlotCopy *slot)
 {
 	Datum		values[STATS_COLUMNS];
 	bool		nulls[STATS_COLUMNS] = {0};
+	const char *text;
+	const char *hint;
 	TimestampTz source_time = slot->last_commit_source_us == 0 ? 0 :
 		(TimestampTz) slot->last_commit_source_us -
 		((TimestampTz) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
@@ -108,6 +112,11 @@ put_slot(Tuplestorestate *rows, TupleDesc desc, const SlotCopy *slot)
 	values[14] = time_or_null((TimestampTz) slot->caught_up_us, &nulls[14]);
 	values[15] = BoolGetDatum(slot->wanted);
 	values[16] = Int32GetDatum(slot->connections);
+	text = capstan_connect_problem_text(slot->problem, &hint);
+	nulls[17] = text == NULL;
+	values[17] = nulls[17] ? (Datum) 0 : CStringGetTextDatum(text);
+	nulls[18] = hint == NULL;
+	values[18] = nulls[18] ? (Datum) 0 : CStringGetTextDatum(hint);
 	tuplestore_putvalues(rows, desc, values, nulls);
 }
 

@@ -31,6 +31,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -48,7 +49,7 @@
 /* A database that could not be looked into is tried again after a while, which doubles. */
 #define PROBE_RETRY_FIRST_MS 1000
 #define PROBE_RETRY_LONGEST_MS 60000
-#define OWNER_RETRY_MS 30000
+#define OWNER_RETRY_MS 5000
 /* Nothing is put off for longer than this. */
 #define LONGEST_PAUSE_MS 60000
 
@@ -271,30 +272,54 @@ start_worker(int index)
 	LWLockRelease(Capstan->lock);
 }
 
-/* Why a worker could not connect as this role; NULL if it can.  Says also whether the database is gone for good. */
-static const char *
-connect_problem(Oid database, Oid owner, bool *database_gone)
+/* Why a worker could not connect as this role. */
+static ConnectProblem
+connect_problem(Oid database, Oid owner)
 {
-	HeapTuple	tuple;
-	const char *problem = NULL;
+	HeapTuple	database_tuple;
+	HeapTuple	owner_tuple;
+	ConnectProblem problem = CONNECT_NO_PROBLEM;
 
 	StartTransactionCommand();
-	*database_gone = !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
-	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(owner));
-	if (*database_gone)
-		problem = "its database does not exist any more";
-	else if (!HeapTupleIsValid(tuple))
-		problem = "its owner does not exist any more";
-	else
-	{
-		if (!((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin)
-			problem = "its owner is not permitted to log in";
-	}
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
+	database_tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	owner_tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(owner));
+	if (!HeapTupleIsValid(database_tuple))
+		problem = CONNECT_NO_DATABASE;
+	else if (!HeapTupleIsValid(owner_tuple))
+		problem = CONNECT_NO_OWNER;
+	else if (!((Form_pg_authid) GETSTRUCT(owner_tuple))->rolcanlogin)
+		problem = CONNECT_NO_LOGIN;
+	else if (!((Form_pg_database) GETSTRUCT(database_tuple))->datallowconn)
+		problem = CONNECT_CLOSED_DATABASE;
+	else if (COMPAT_CONNECT_ACLCHECK(database, owner) != ACLCHECK_OK)
+		problem = CONNECT_NO_RIGHT;
+	if (HeapTupleIsValid(database_tuple))
+		ReleaseSysCache(database_tuple);
+	if (HeapTupleIsValid(owner_tuple))
+		ReleaseSysCache(owner_tuple);
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(TopMemoryContext);
 	return problem;
+}
+
+const char *
+capstan_connect_problem_text(ConnectProblem problem, const char **hint)
+{
+	static const struct
+	{
+		const char *text;
+		const char *hint;
+	}			texts[] = {
+		[CONNECT_NO_PROBLEM] = {NULL, NULL},
+		[CONNECT_NO_DATABASE] = {"its database does not exist any more", NULL},
+		[CONNECT_CLOSED_DATABASE] = {"its database does not accept connections", "ALTER DATABASE .. ALLOW_CONNECTIONS true."},
+		[CONNECT_NO_OWNER] = {"its owner does not exist any more", "Drop the pipeline and create it again as another role."},
+		[CONNECT_NO_LOGIN] = {"its owner is not permitted to log in", "ALTER ROLE .. LOGIN, or drop the pipeline and create it again as another role."},
+		[CONNECT_NO_RIGHT] = {"its owner may not connect to the database", "GRANT CONNECT ON DATABASE .. TO the owner."},
+	};
+
+	*hint = texts[problem].hint;
+	return texts[problem].text;
 }
 
 /* The worker is due: start it, or put it off. */
@@ -302,30 +327,32 @@ static void
 start_or_postpone(int index)
 {
 	PipelineSlot *slot = &Capstan->slots[index];
-	bool		database_gone;
-	const char *problem = connect_problem(slot->database, slot->owner, &database_gone);
+	ConnectProblem problem = connect_problem(slot->database, slot->owner);
+	bool		told;
+	const char *text;
+	const char *hint;
 
-	if (problem == NULL)
-	{
-		start_worker(index);
-		return;
-	}
-	if (database_gone)
-	{
-		/* dropped WITH (FORCE), the pipeline with it */
-		LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
-		slot->wanted = false;
-		LWLockRelease(Capstan->lock);
-		return;
-	}
-	ereport(LOG,
-			(errmsg("capstan pipeline \"%s\": not started: %s", NameStr(slot->name), problem),
-			 errhint("Drop the pipeline and create it again as another role, or ALTER ROLE .. LOGIN.")));
 	LWLockAcquire(Capstan->lock, LW_EXCLUSIVE);
-	slot->state = WORKER_RETRYING;
-	slot->last_sqlerrcode = ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
-	slot->restart_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), OWNER_RETRY_MS);
+	told = slot->problem == problem;
+	slot->problem = problem;
+	/* dropped WITH (FORCE), the pipeline with it */
+	if (problem == CONNECT_NO_DATABASE)
+		slot->wanted = false;
+	else if (problem != CONNECT_NO_PROBLEM)
+	{
+		slot->state = WORKER_RETRYING;
+		slot->last_sqlerrcode = ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
+		slot->restart_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), OWNER_RETRY_MS);
+	}
 	LWLockRelease(Capstan->lock);
+
+	text = capstan_connect_problem_text(problem, &hint);
+	if (problem == CONNECT_NO_PROBLEM)
+		start_worker(index);
+	else if (problem != CONNECT_NO_DATABASE && !told)
+		ereport(LOG,
+				(errmsg("capstan pipeline \"%s\": not started: %s", NameStr(slot->name), text),
+				 errhint("%s", hint)));
 }
 
 /* Is a process of ours for the slot registered and not yet ended? */

@@ -64,6 +64,17 @@ typedef struct CopyWorkerSlot
 	int			connections;	/* to the source, that it may have open */
 } CopyWorkerSlot;
 
+/* Why a worker could not connect to its database: it would end before it could say so. */
+typedef enum ConnectProblem
+{
+	CONNECT_NO_PROBLEM,
+	CONNECT_NO_DATABASE,
+	CONNECT_CLOSED_DATABASE,
+	CONNECT_NO_OWNER,
+	CONNECT_NO_LOGIN,
+	CONNECT_NO_RIGHT
+} ConnectProblem;
+
 /* All fields under CapstanShared->lock, but for the atomics, which anybody may read. */
 typedef struct PipelineSlot
 {
@@ -77,6 +88,7 @@ typedef struct PipelineSlot
 
 	/* launcher */
 	TimestampTz restart_at;		/* not before; 0: at once */
+	ConnectProblem problem;		/* why no worker is started */
 	int			failures;		/* transient ones in a row */
 
 	/* pipeline worker; set by itself, pid and latch cleared by its exit callback */
@@ -152,6 +164,9 @@ extern void capstan_shmem_require(void);
  * woken then.  Raises ERRCODE_CONFIGURATION_LIMIT_EXCEEDED when all slots are taken.
  */
 extern void capstan_shmem_request_run(int64 pipeline_id, const char *name, Oid owner, bool run);
+
+/* A sentence without its end, and what to do; NULL for CONNECT_NO_PROBLEM. */
+extern const char *capstan_connect_problem_text(ConnectProblem problem, const char **hint);
 
 /* Caller holds the lock. */
 extern PipelineSlot *capstan_shmem_find(Oid database, int64 pipeline_id);

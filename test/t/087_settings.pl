@@ -23,7 +23,7 @@ my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 100,
 
 $my->grant;
 $my->sql(q{CREATE DATABASE s; USE s;
-	CREATE TABLE every (id INT PRIMARY KEY, t VARCHAR(30), d DATETIME(3), ts TIMESTAMP(3), f DOUBLE, b VARBINARY(20), n DECIMAL(20,5), i TIME(3), e ENUM('NULL', 'b'), s SET('NULL', 'x'), j JSON, nil VARCHAR(10), KEY (t), CHECK (id > -5));
+	CREATE TABLE every (id INT PRIMARY KEY, t VARCHAR(30), d DATETIME(3), ts TIMESTAMP(3), f DOUBLE, b VARBINARY(20) DEFAULT 'AB', n DECIMAL(20,5), i TIME(3), e ENUM('NULL', 'b'), s SET('NULL', 'x'), j JSON, nil VARCHAR(10), KEY (t), CHECK (id > -5));
 	INSERT INTO every WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 500)
 		SELECT i, CONCAT('a\\\\''', i), '2020-03-08 02:30:00' + INTERVAL i HOUR, '2020-06-08 02:30:00', i / 3, UNHEX(HEX(i)), i / 7, '-12:00:01.5', 1 + i % 2, 'NULL,x', JSON_OBJECT('a', 1.0), NULL FROM r;
 	CREATE TABLE bag (v INT, t VARCHAR(10)); INSERT INTO bag SELECT id % 5, NULL FROM every;
@@ -39,7 +39,7 @@ $pg->safe_psql($as . sprintf(q{CREATE SERVER source FOREIGN DATA WRAPPER capstan
 my %setting = (statement_timeout => "'1ms'", lock_timeout => "'1ms'", idle_in_transaction_session_timeout => "'1ms'", default_transaction_read_only => 'on',
 	default_transaction_isolation => "'serializable'", search_path => 'nowhere', role => 'other', session_replication_role => "'local'", row_security => 'on',
 	DateStyle => "'SQL, DMY'", IntervalStyle => 'sql_standard', TimeZone => "'Asia/Kolkata'", standard_conforming_strings => 'off', bytea_output => 'escape',
-	extra_float_digits => '-15', array_nulls => 'off', transform_null_equals => 'on', quote_all_identifiers => 'on', client_encoding => 'LATIN1', xmloption => 'document');
+	extra_float_digits => '-15', array_nulls => 'off', transform_null_equals => 'on', quote_all_identifiers => 'on', client_encoding => 'LATIN1', xmloption => 'document', exit_on_error => 'on');
 $pg->safe_psql(join ';', map { "ALTER ROLE olga SET $_ = $setting{$_}" } sort keys %setting);
 my %every_session = map { $_ => 1 } qw(DateStyle IntervalStyle TimeZone bytea_output extra_float_digits array_nulls);
 $pg->safe_psql(join ';', map { "ALTER DATABASE postgres SET $_ = $setting{$_}" } sort keys %every_session);
@@ -68,7 +68,9 @@ $my->sql(q{USE s; INSERT INTO every SELECT id + 1000, t, d, ts, f, b, n, i, e, s
 	UPDATE bag SET v = 7 WHERE v = 3; DELETE FROM bag WHERE v = 1 LIMIT 20; UPDATE txt SET k = LOWER(k) WHERE v < 100; UPDATE mood SET k = 'e' WHERE k = 'f'});
 sync_pipeline($pg, 'p');
 tables_equal($my, $pg, ['s.*'], 'the stream');
-is($pg->value("SELECT count(*) FROM capstan.create_constraints('p') WHERE result <> 'done'"), 0, 'constraints are made');
+# in a session that would read '\x4142' as A42
+is($pg->value("SET standard_conforming_strings = off; SELECT count(*) FROM capstan.create_constraints('p') WHERE result <> 'done'"), 0, 'constraints are made');
+is($pg->value("SET bytea_output = hex; SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 's.every'::regclass AND adnum = 6"), q{'\x4142'::bytea}, '... and a default is the source\'s');
 $pg->safe_psql("$as UPDATE s.every SET t = 'wrong' WHERE id % 3 = 1; DELETE FROM s.txt WHERE v % 5 = 1; INSERT INTO s.bag VALUES (55)");
 source_settings(1);
 $pg->safe_psql("$as SELECT capstan.resync_table('p', 's.$_', 'a test')") for qw(every bag txt mood);
@@ -81,6 +83,16 @@ my $failures = "capstan.incident WHERE severity <> 'action' AND class NOT IN ('s
 is($pg->value("SELECT count(*) FROM $failures"), 0, 'nothing failed')
   or diag($pg->safe_psql("SELECT severity, class, message, detail FROM $failures"));
 is($pg->value("SELECT string_agg(DISTINCT pg_get_userbyid(relowner)::text, ' ') FROM pg_class WHERE relnamespace = 's'::regnamespace"), 'olga', 'all of it belongs to the owner');
+
+# An owner who may not connect any more: a worker would end before it could say so.
+for my $case ([ 'REVOKE CONNECT ON DATABASE postgres FROM PUBLIC', 'GRANT CONNECT ON DATABASE postgres TO PUBLIC', 'may not connect' ], [ 'ALTER ROLE olga NOLOGIN', 'ALTER ROLE olga LOGIN', 'not permitted to log in' ])
+{
+	my ($close, $open, $words) = @$case;
+	$pg->safe_psql("$close; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'capstan pipeline \"p\"'");
+	ok($pg->poll_query_until("SELECT count(*) FROM capstan.pipeline_status WHERE state = 'retrying' AND last_error ~ '$words' AND last_error_hint IS NOT NULL", 1), "the status says: $words");
+	$pg->safe_psql("$open; $as SELECT capstan.start_pipeline('p')");
+	ok($pg->poll_query_until('SELECT state FROM capstan.pipeline_status', 'streaming'), '... and it goes on when he may');
+}
 
 # A document that the source does not send whole.
 $my->sql(q{CREATE DATABASE q; CREATE TABLE q.doc (id INT PRIMARY KEY, j JSON); INSERT INTO q.doc VALUES (1, JSON_OBJECT('a', REPEAT('x', 5000))), (2, '[]'); SET GLOBAL max_allowed_packet = 1024});
