@@ -110,6 +110,9 @@ raise_dump(BinlogStream *stream, unsigned int number, const char *sqlstate, cons
 		"The source has lost transactions that were applied here, or it is another server."},
 		{"same server_uuid/server_id", CAPSTAN_ERRCODE_SERVER_ID,
 		"Another client streams with this pipeline's identity: is a copy of this database running elsewhere?"},
+		{"anonymous transaction", CAPSTAN_ERRCODE_SOURCE_SETTING,
+		"gtid_mode was not ON on the source for a while, and what has no GTID cannot be streamed. With gtid_mode = ON there again, "
+		"capstan.restart_snapshot() copies all tables anew."},
 		{"GTID_MODE", CAPSTAN_ERRCODE_SOURCE_SETTING,
 		"The source needs gtid_mode=ON."},
 		{"Binary log is not open", CAPSTAN_ERRCODE_SOURCE_SETTING,

@@ -120,8 +120,16 @@ SKIP:
 	wait_halted('r', 'q.later has a masking policy');
 }
 
-# A source that goes on without its binary log.
+# A source that gives no GTIDs for a while.
 sync_pipeline($pg, 'p');
+$my->sql('SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = OFF_PERMISSIVE; INSERT INTO s.bag VALUES (77, NULL); SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON');
+wait_halted('p', 'gtid_mode was not ON .*restart_snapshot');
+$pg->safe_psql("$as SELECT capstan.restart_snapshot('p', 'a test')");
+wait_done();
+sync_pipeline($pg, 'p');
+tables_equal($my, $pg, ['s.*'], 'the new snapshot');
+
+# A source that goes on without its binary log.
 $my->sql("SET GLOBAL binlog_error_action = 'IGNORE_ERROR'");
 my $data = $my->dir . '/data';
 chmod(0555, $data);
