@@ -571,6 +571,54 @@ find_zoned_column(TableBuild *t)
 	pfree(zoned);
 }
 
+/* The expression without what is quoted, be it as a string or as a name. */
+static char *
+without_quoted(const char *expression)
+{
+	char	   *bare = pstrdup(expression);
+	char	   *to = bare;
+	char		quote = '\0';
+
+	for (const char *p = expression; *p != '\0'; p++)
+	{
+		if (quote == '\0' && (*p == '\'' || *p == '`'))
+			quote = *p;
+		else if (*p == quote)
+			quote = '\0';
+		else if (quote == '\0')
+			*to++ = *p;
+	}
+	*to = '\0';
+	return bare;
+}
+
+/* The first virtual column whose value depends on another setting of the session, as the server's own functions go. */
+static void
+find_settled_column(TableBuild *t)
+{
+	static const struct
+	{
+		const char *words;
+		const char *setting;
+	}			causes[] = {
+		{"dayname(", "lc_time_names"}, {"monthname(", "lc_time_names"}, {"date_format(", "lc_time_names"},
+		{"aes_encrypt(", "block_encryption_mode"}, {"aes_decrypt(", "block_encryption_mode"},
+		{" / ", "div_precision_increment"}
+	};
+
+	for (int i = 0; i < t->info->table.ncolumns; i++)
+	{
+		char	   *bare = t->extras[i].generation == NULL ? NULL : without_quoted(t->extras[i].generation);
+
+		for (int c = 0; bare != NULL && c < (int) lengthof(causes) && t->info->settled_column == NULL; c++)
+			if (strstr(bare, causes[c].words) != NULL)
+			{
+				t->info->settled_column = t->info->table.columns[i].name;
+				t->info->settled_by = causes[c].setting;
+			}
+	}
+}
+
 static void
 read_details(Build *build)
 {
@@ -596,6 +644,7 @@ read_details(Build *build)
 	{
 		choose_key(build, &build->tables[i]);
 		find_zoned_column(&build->tables[i]);
+		find_settled_column(&build->tables[i]);
 	}
 
 	condition = table_condition(build, "CONSTRAINT_SCHEMA", "TABLE_NAME");

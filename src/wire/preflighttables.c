@@ -108,6 +108,20 @@ check_zoned_column(Preflight *pf, const SourceTableInfo *info)
 	return 1;
 }
 
+/* Likewise, for other settings; where the row is found by its key, and sessions leave the setting as it is, no harm is done. */
+static int
+check_settled_column(Preflight *pf, const SourceTableInfo *info)
+{
+	if (info->settled_column == NULL || info->table.nkey > 0)
+		return 0;
+	capstan_preflight_add(pf, psprintf("virtual_column %s.%s", table_name(&info->table), info->settled_column), CHECK_ERROR,
+						  psprintf("computed by %s of each session that reads or writes it", info->settled_by),
+						  pstrdup("one value for each row: without a key it is found by its values"),
+						  pstrdup("Drop the column and add it anew as STORED, give the table a primary key, or leave it out."),
+						  CAPSTAN_ERRCODE_SOURCE_TABLE);
+	return 1;
+}
+
 /*
  * Queries get what the policy makes of a value, unless it spares the account, which cannot be seen from here; the binary log has the value
  * itself.  So the copy and the stream would disagree.
@@ -185,7 +199,7 @@ capstan_preflight_tables(Preflight *pf)
 		int			ncomplaints = check_engine(pf, info);
 
 		if (!info->view)
-			ncomplaints += check_key(pf, info) + check_columns(pf, info) + check_zoned_column(pf, info) + check_masking(pf, info) + check_labels(pf, info) + check_cascade(pf, info);
+			ncomplaints += check_key(pf, info) + check_columns(pf, info) + check_zoned_column(pf, info) + check_settled_column(pf, info) + check_masking(pf, info) + check_labels(pf, info) + check_cascade(pf, info);
 		if (ncomplaints == 0)
 			nfine++;
 	}

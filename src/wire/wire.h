@@ -172,6 +172,8 @@ typedef struct SourceTableInfo
 	char	  **column_comments;	/* the same of each column */
 	bool		has_unsupported; /* some column is SOURCE_OTHER */
 	char	   *zoned_column;	/* VIRTUAL and computed from a TIMESTAMP, in the time zone of who reads or writes it; NULL: none */
+	char	   *settled_column; /* VIRTUAL and computed by a setting of who reads or writes it; NULL: none */
+	const char *settled_by;		/* the name of that */
 	char	   *masked_column;	/* what is read of it is made by a masking policy; NULL: none */
 	bool		view;			/* a view matched the pattern literally: not copied; says so */
 	SourceObjects *objects;		/* NULL until capstan_wire_fill_objects */

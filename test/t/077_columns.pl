@@ -77,13 +77,17 @@ USE z;
 SET time_zone = '+05:30';
 CREATE TABLE keyed (id INT PRIMARY KEY, v VARCHAR(40) AS (CONCAT('v', ts)) VIRTUAL, w VARCHAR(40) AS (CONCAT('w', v)) VIRTUAL, ts TIMESTAMP NULL);
 CREATE TABLE keyless (a INT, ts TIMESTAMP NULL, v VARCHAR(40) AS (CONCAT('v', ts)) VIRTUAL);
+CREATE TABLE named (d DATE, v VARCHAR(40) AS (CONCAT(' / ', DAYNAME(d))) VIRTUAL);
+CREATE TABLE parted (a INT, w VARCHAR(40) AS (CONCAT('dayname( / ', a)), v DECIMAL(20,9) AS (a / 7) VIRTUAL);
+CREATE TABLE parted_by_key (a INT PRIMARY KEY, v DECIMAL(20,9) AS (a / 7) VIRTUAL);
 CREATE TABLE made (a INT, dt DATETIME, v TIMESTAMP AS (dt) VIRTUAL);
 CREATE TABLE fine (a INT, ts TIMESTAMP NULL, v VARCHAR(40) AS (CONCAT('v', a)) VIRTUAL, s VARCHAR(40) AS (CONCAT('s', ts)) STORED, w VARCHAR(40) AS (CONCAT(s, 'w')) VIRTUAL);
 INSERT INTO keyed (id, ts) VALUES (1, '2024-01-01 05:30:00');
 INSERT INTO fine (a, ts) VALUES (1, '2024-01-01 05:30:00'), (2, '2024-01-01 05:30:00'), (1, '2024-01-01 05:30:00');
 SQL
 is($pg->safe_psql(q{SELECT "check", status FROM capstan.preflight('source', '{z.*}') WHERE "check" LIKE 'virtual%' ORDER BY 1}),
-	"virtual_column z.keyed.v|warning\nvirtual_column z.keyless.v|error\nvirtual_column z.made.v|error", 'a virtual column that depends on the time zone');
+	"virtual_column z.keyed.v|warning\nvirtual_column z.keyless.v|error\nvirtual_column z.made.v|error\nvirtual_column z.named.v|error\nvirtual_column z.parted.v|error",
+	'a virtual column that depends on the time zone, or on another setting');
 start_pipeline($pg, 'zones', [ 'z.keyed', 'z.fine' ]);
 $my->sql("USE z; SET time_zone = '+05:30'; INSERT INTO keyed (id, ts) VALUES (2, '2024-01-01 05:30:00'); UPDATE fine SET a = 3 WHERE a = 1 LIMIT 1; DELETE FROM fine WHERE a = 2; INSERT INTO fine (a, ts) VALUES (4, '2024-01-01 05:30:00')");
 sync_pipeline($pg, 'zones');
