@@ -227,6 +227,16 @@ ask(PipelineRun *run, BoundsWatch *watch)
 	capstan_wire_close(conn);
 }
 
+/* Of a source that lets nobody in now, or not any more by what we know of the account (its password is being changed). */
+static bool
+concerns_new_connections(int sqlerrcode)
+{
+	int			category = ERRCODE_TO_CATEGORY(sqlerrcode);
+
+	return category == ERRCODE_CONNECTION_EXCEPTION || category == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION ||
+		sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS;
+}
+
 /* That it cannot be asked now must not end the stream: it may have room for one connection only. */
 static void
 try_to_ask(PipelineRun *run, BoundsWatch *watch)
@@ -245,7 +255,7 @@ try_to_ask(PipelineRun *run, BoundsWatch *watch)
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_CONNECTION_EXCEPTION)
+		if (!concerns_new_connections(error->sqlerrcode))
 			PG_RE_THROW();
 		FlushErrorState();
 		ereport(LOG,
