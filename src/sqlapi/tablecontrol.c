@@ -262,8 +262,25 @@ key_clause(const SourceTable *source)
 	return psprintf(", PRIMARY KEY (%s)", columns.data);
 }
 
+/* Default privileges of the schema must not open to others what the target may keep from them. */
+static void
+close_to_others(const char *qualified)
+{
+	SPITupleTable *grantees;
+	uint64		n;
+
+	if (SPI_execute(psprintf("SELECT DISTINCT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END "
+							 "FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee "
+							 "WHERE c.oid = %s::regclass AND a.grantee <> c.relowner", quote_literal_cstr(qualified)), false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "the privileges of %s could not be read", qualified);
+	n = SPI_processed;
+	grantees = SPI_tuptable;
+	for (uint64 i = 0; i < n; i++)
+		run(psprintf("REVOKE ALL ON TABLE %s FROM %s CASCADE", qualified, SPI_getvalue(grantees->vals[i], grantees->tupdesc, 1)));
+}
+
 /*
- * A table like the target, made as its owner.  Of indexes it needs the one that rows are found by; the target has the others, and what is unique
+ * A table like the target, made as its owner, for nobody else.  Of indexes it needs the one that rows are found by; the target has the others, and what is unique
  * there is checked when the content gets there.  Autovacuum is kept away from it, so that nothing but somebody's look is in the way when it is
  * dropped.
  */
@@ -283,6 +300,7 @@ make_shadow(const PlannedTable *planned, int generation)
 		elog(ERROR, "SPI_connect failed");
 	run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING INDEXES%s) WITH (autovacuum_enabled = false, toast.autovacuum_enabled = false)",
 				 qualified, planned->target_name, key_clause(&planned->info->table)));
+	close_to_others(qualified);
 	run(psprintf("COMMENT ON TABLE %s IS %s", qualified,
 				 quote_literal_cstr(psprintf("new content of %s, which capstan resyncs; it will be dropped", planned->target_name))));
 	SPI_finish();

@@ -4,9 +4,9 @@
 # trigger has undone.
 # How: targets with columns that the source does not have (one with a default, an identity, a generated one), unique values swapped between rows that
 # are wrong; triggers that are enabled ALWAYS and make nothing of a DELETE or INSERT; a table that refers to a target with ON DELETE CASCADE, a
-# prepared statement and a view that read it; a publication that cannot tell deleted rows.
+# prepared statement and a view that read it; default privileges of the schema; a publication that cannot tell deleted rows.
 # Asserted: own columns keep their values in every row whose key stays, new rows get defaults, rows are equal to the source; what triggers suppress
-# halts, and goes on when they are disabled; nothing cascades; readers need not prepare again.
+# halts, and goes on when they are disabled; nobody but the owner may read what is being built; nothing cascades; readers need not prepare again.
 # Not asserted: readers while it happens (081).
 
 use strict;
@@ -65,6 +65,18 @@ wait_done();
 same('rows with columns of somebody\'s own are those of the source', 'SELECT k, n, u, v FROM s.own ORDER BY n');
 is($pg->value(q{SELECT count(*) FROM s.own o JOIN public.before b USING (k, n, note, "No.", u, v, twice)}), 299, 'and those columns have kept their values');
 is($pg->value(q{SELECT note || ' ' || ("No." > 300) FROM s.own WHERE n = 5}), 'none true', 'but where the row was not there');
+
+# ---- who may look into it meanwhile ----
+
+$pg->safe_psql(q{CREATE ROLE nosy; CREATE ROLE "No. 2"; GRANT USAGE ON SCHEMA s TO nosy;
+	ALTER DEFAULT PRIVILEGES IN SCHEMA s GRANT SELECT ON TABLES TO nosy, PUBLIC; ALTER DEFAULT PRIVILEGES IN SCHEMA s GRANT ALL ON TABLES TO "No. 2" WITH GRANT OPTION;
+	GRANT SELECT ON s.own TO nosy});
+is($pg->safe_psql(q{BEGIN; SELECT capstan.resync_table('p', 's.kept', 'privileges');
+	SELECT count(*), count(*) FILTER (WHERE has_table_privilege('nosy', oid, 'SELECT') OR has_table_privilege('No. 2', oid, 'INSERT')) FROM pg_class WHERE relname ~ '^capstan_shadow_[0-9_]+$' AND relnamespace = 's'::regnamespace; COMMIT}),
+	"\n1|0", 'default privileges of the schema do not open the new content to those who may not read the target');
+$pg->safe_psql('ALTER DEFAULT PRIVILEGES IN SCHEMA s REVOKE ALL ON TABLES FROM nosy, PUBLIC, "No. 2"');
+wait_done();
+is($pg->value(q{SELECT has_table_privilege('nosy', 's.kept', 'SELECT') OR NOT has_table_privilege('nosy', 's.own', 'SELECT')}), 'f', 'and those of targets are as they were');
 
 # ---- triggers ----
 
