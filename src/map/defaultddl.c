@@ -63,6 +63,17 @@ is_now(const SourceColumn *column, const char *text)
 	return strcmp(tail, psprintf("(%d)", column->scale)) == 0;
 }
 
+/* CHAR never has blanks at its end. */
+static char *
+text_literal(const SourceColumn *column, const char *text)
+{
+	size_t		length = strlen(text);
+
+	while (column->type == SOURCE_CHAR && length > 0 && text[length - 1] == ' ')
+		length--;
+	return quote_literal_cstr(pnstrdup(text, length));
+}
+
 static char *
 expression_default(const SourceColumn *column, const char *text, char **note)
 {
@@ -97,7 +108,7 @@ expression_default(const SourceColumn *column, const char *text, char **note)
 		case SOURCE_VARCHAR:
 		case SOURCE_TEXT:
 			if (node->class == CLASS_STRING)
-				return quote_literal_cstr(node->string);
+				return text_literal(column, node->string);
 			break;
 		default:
 			break;
@@ -141,16 +152,12 @@ bits_default(const SourceColumn *column, const char *text)
 	return out.data;
 }
 
-/* A text without a question mark, which can stand for another character.  CHAR never has blanks at its end. */
+/* A text without a question mark, which can stand for another character. */
 static char *
 text_default(const SourceColumn *column, const char *text, char **note)
 {
-	size_t		length = strlen(text);
-
-	while (column->type == SOURCE_CHAR && length > 0 && text[length - 1] == ' ')
-		length--;
 	if (strchr(text, '?') == NULL)
-		return quote_literal_cstr(pnstrdup(text, length));
+		return text_literal(column, text);
 	*note = "a question mark in information_schema can stand for another character";
 	return NULL;
 }

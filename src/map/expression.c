@@ -338,6 +338,10 @@ parse_name(ExprParser *parser)
 	for (int i = 0; i < parser->source->ncolumns; i++)
 		if (strcmp(parser->source->columns[i].name, name) == 0)
 			return column_node(parser, &parser->source->columns[i]);
+	/* MySQL writes them as the statement did */
+	for (int i = 0; i < parser->source->ncolumns; i++)
+		if (pg_strcasecmp(parser->source->columns[i].name, name) == 0)
+			return column_node(parser, &parser->source->columns[i]);
 	return refuse(parser, "it names a column that the table does not have");
 }
 
