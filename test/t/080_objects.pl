@@ -235,15 +235,17 @@ my @checks = ('a > 0', 'a <> k', 'u > -1', 'bu <= 18446744073709551614', 'bu > b
 	'-a < k', '2147483647 + 1 > u', 'COALESCE(k, a, 0) > 0', 'IFNULL(k, 5) = 5', 'd >= 0.5', 'd = a', 'd > u', 'x >= 1e0', 'f = 0.1', 'f > d', 'x > b', 'x = bu', 'f BETWEEN -0.5 AND 0.1', 'x IN (1, 2.5, 1e3)', 'a = 1.0', 'a = 1e0', 'b = 9223372036854775807e0',
 	"z = 'a'", "z = 'a '", "z <> ''", "z IN ('a', 'B ')", "n = 'a'", "n < 'b'", "n > 'B'", "n IN ('a', 'A')", "n BETWEEN 'A' AND 'a'", 'z <=> NULL', "l = 'a'", "e = 'a'", "e IN ('b', '')", 'LENGTH(z) > 1', 'CHAR_LENGTH(ci) = 1', 'CHAR_LENGTH(z) = LENGTH(z)', 'LENGTH(l) = 2', 'LENGTH(vb) = 2',
 	"vb = x'6162'", "vb > 'ab'", "da > DATE '2020-01-01'", "da > '2020-02-28'", "dt > '2020-01-01'", "dt = '2020-01-01 00:00:00'", 'dt > da', 'dt = da', "da BETWEEN '2000-01-01' AND '2020-02-29'", "dt BETWEEN '2000-01-01 00:00:00' AND '2020-01-01 00:00:00'",
-	"da IN ('2020-02-29', '2000-01-01')", "d3 IN ('2020-01-01 00:00:00.500', '2000-01-01 00:00:00.000')", "d3 > TIMESTAMP '2020-01-01 00:00:00.25'", 'da IS NULL OR dt > da', 'd3 > dt', "dt < '2020-01-01 00:00:00.5'");
-my $columns = "id INT PRIMARY KEY, a INT, k TINYINT, u INT UNSIGNED, b BIGINT, bu BIGINT UNSIGNED, d DECIMAL(10,2), f FLOAT, x DOUBLE, z VARCHAR(20) COLLATE utf8mb4_bin, n VARCHAR(20) COLLATE utf8mb4_0900_bin, ci VARCHAR(20), l VARCHAR(20) COLLATE latin1_bin, e ENUM('a', 'B', 'b') COLLATE utf8mb4_bin, vb VARBINARY(10), da DATE, dt DATETIME, d3 DATETIME(3)";
+	"da IN ('2020-02-29', '2000-01-01')", "d3 IN ('2020-01-01 00:00:00.500', '2000-01-01 00:00:00.000')", "d3 > TIMESTAMP '2020-01-01 00:00:00.25'", 'da IS NULL OR dt > da', 'd3 > dt', "dt < '2020-01-01 00:00:00.5'",
+	'b BETWEEN 0 AND 18446744073709551615', 'bu BETWEEN -1 AND 5', 'bu BETWEEN b AND bu', 'b BETWEEN u AND bu', 'bu NOT IN (-1, 1)', 'bu <> -1', 'd BETWEEN b AND bu', 'a < 1.5', 'a = 0.5', 'a BETWEEN 0.5 AND 1.5', 'k > 200', 'u < 4294967295.5', 'k = 0.5e0', 'd < 0.495', 'f = 16777217', 'x = 9007199254740993',
+	"da < TIMESTAMP '2020-01-01 12:00:00'", "da = TIMESTAMP '2020-01-01 12:00:00'", "dt >= TIMESTAMP '2020-01-01 00:00:00.5'", 'd3 BETWEEN da AND dt', "ch = 'a '", 'CHAR_LENGTH(ch) = 1', "bn = 'a'", "bn > x'61'");
+my $columns = "id INT PRIMARY KEY, a INT, k TINYINT, u INT UNSIGNED, b BIGINT, bu BIGINT UNSIGNED, d DECIMAL(10,2), f FLOAT, x DOUBLE, z VARCHAR(20) COLLATE utf8mb4_bin, n VARCHAR(20) COLLATE utf8mb4_0900_bin, ci VARCHAR(20), l VARCHAR(20) COLLATE latin1_bin, e ENUM('a', 'B', 'b') COLLATE utf8mb4_bin, vb VARBINARY(10), da DATE, dt DATETIME, d3 DATETIME(3), ch CHAR(5) COLLATE utf8mb4_bin, bn BINARY(3)";
 $my->sql("CREATE DATABASE c; CREATE TABLE c.vals ($columns); CREATE TABLE c.chk ($columns" . join('', map { ", CONSTRAINT c$_ CHECK ($checks[$_])" } 0 .. $#checks) . ')');
 my %values = (a => [ 'NULL', 0, 1, -1, 2, 3, -3, 2147483647, -2147483648 ], k => [ 'NULL', 0, 1, -1, 2, 3, 127 ], u => [ 'NULL', 0, 1, 4294967295, 3 ], b => [ 'NULL', 0, -1, '9223372036854775807', '-9223372036854775808' ],
-	bu => [ 'NULL', 0, 1, '18446744073709551615', '9223372036854775808' ], d => [ 'NULL', '0.50', '0.49', '1.00', '-1', '99999999.99', 0.1 ], f => [ 'NULL', 0.1, '-0.5', 1, '3e38' ], x => [ 'NULL', 0.1, 1, 2.5, 1000, '9223372036854775807', '-1e300' ],
+	bu => [ 'NULL', 0, 1, '18446744073709551615', '9223372036854775808' ], d => [ 'NULL', '0.50', '0.49', '1.00', '-1', '99999999.99', 0.1 ], f => [ 'NULL', 0.1, '-0.5', 1, '3e38', 16777216 ], x => [ 'NULL', 0.1, 1, 2.5, 1000, 9007199254740992, '9223372036854775807', '-1e300' ],
 	z => [ 'NULL', "''", "'a'", "'a '", "'A'", "'B'", "'é'", "'ab'", "'b'", "'a\\t'" ], n => [ 'NULL', "''", "'a'", "'a '", "'A'", "'B'", "'é'", "'b'" ], ci => [ 'NULL', "''", "'é'", "'ab'", "'😀'" ], l => [ 'NULL', "''", "'a'", "'a '", "'é'", "'éa'" ],
 	e => [ 'NULL', "'a'", "'B'", "'b'", 0 ], vb => [ 'NULL', "''", "'ab'", "'ab '", "x'6100'", "x'ff'" ], da => [ 'NULL', "'2020-01-01'", "'2020-02-29'", "'2000-01-01'", "'9999-12-31'" ],
-	dt => [ 'NULL', "'2020-01-01'", "'2020-01-01 00:00:01'", "'2020-02-29 12:00:00'", "'2000-01-01'" ], d3 => [ 'NULL', "'2020-01-01 00:00:00.500'", "'2020-01-01 00:00:00.250'", "'2000-01-01'" ]);
-my @names = qw(a k u b bu d f x z n ci l e vb da dt d3);
+	dt => [ 'NULL', "'2020-01-01'", "'2020-01-01 00:00:01'", "'2020-02-29 12:00:00'", "'2000-01-01'" ], d3 => [ 'NULL', "'2020-01-01 00:00:00.500'", "'2020-01-01 00:00:00.250'", "'2000-01-01'" ], ch => [ 'NULL', "'a'", "''", "'ab '" ], bn => [ 'NULL', "'a'", "''", "x'6100ff'" ]);
+my @names = qw(a k u b bu d f x z n ci l e vb da dt d3 ch bn);
 # Every pair of values of a and k, and of the others in steps that have no common factor.
 my @rows = map { my $row = $_; my $i = 0; '(' . join(', ', $row, map { my $v = $values{$_}; $i++; $v->[ ($i == 1 ? $row : $i == 2 ? $row / @{ $values{a} } : $row * $i + $row / @$v) % @$v ] } @names) . ')' } 0 .. 629;
 $my->sql("SET sql_mode = ''; INSERT INTO c.vals VALUES " . join(', ', @rows));
@@ -254,7 +256,7 @@ is(join("\n", map { $checks[$_] } grep { !defined $translated{$_} } 0 .. $#check
   or diag($pg->safe_psql("SELECT name, definition, note FROM capstan.object_status WHERE pipeline = 'c' AND state = 'not_translated'"));
 my @known = sort { $a <=> $b } keys %translated;
 my @there = split /\n/, $my->sql('SELECT id, ' . join(', ', map { "($checks[$_])" } @known) . ' FROM c.vals ORDER BY id');
-my @here = split /\n/, $pg->safe_psql("SELECT concat_ws(E'\\t', id, " . join(', ', map { "coalesce(($translated{$_})::int::text, 'NULL')" } @known) . ') FROM c.vals ORDER BY id');
+my @here = split /\n/, $pg->safe_psql("SELECT array_to_string(ARRAY[id::text, " . join(', ', map { "coalesce(($translated{$_})::int::text, 'NULL')" } @known) . "], E'\\t') FROM c.vals ORDER BY id");
 my %differ;
 for my $row (0 .. $#there)
 {
