@@ -177,6 +177,12 @@ capstan_meta_indexes_to_build(int64 table_id)
 }
 
 List *
+capstan_meta_begun_indexes(int64 pipeline_id)
+{
+	return load_objects(OBJECT_COLUMNS "WHERE o.pipeline_id = $1 AND o.kind IN ('index', 'unique') AND o.state = 'building' ORDER BY o.id", pipeline_id);
+}
+
+List *
 capstan_meta_constraints_to_make(int64 pipeline_id)
 {
 	return load_objects(OBJECT_COLUMNS "WHERE o.pipeline_id = $1 AND o.kind NOT IN ('index', 'unique') AND o.statement IS NOT NULL "

@@ -29,6 +29,8 @@ extern List *capstan_meta_indexes_to_build(int64 table_id);
 /* Its target and name for messages; false if it is gone, or ANALYZE was run or is not worth it. */
 extern bool capstan_meta_wants_analyze(int64 table_id, Oid *target, char **source_table);
 extern void capstan_meta_set_analyzed(int64 table_id);
+/* What a worker was at, or is. */
+extern List *capstan_meta_begun_indexes(int64 pipeline_id);
 /* What create_constraints has to do, in the order in which it should. */
 extern List *capstan_meta_constraints_to_make(int64 pipeline_id);
 /* Those of set_sequences. */

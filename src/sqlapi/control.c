@@ -7,14 +7,17 @@
  */
 #include "postgres.h"
 
+#include "catalog/index.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "apply/apply.h"
 #include "compat.h"
 #include "errcodes.h"
 #include "meta/generation.h"
+#include "meta/tableobject.h"
 #include "sqlapi/internal.h"
 #include "worker/lock.h"
 #include "worker/serveroptions.h"
@@ -142,6 +145,29 @@ capstan_stop_pipeline(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* CREATE INDEX CONCURRENTLY that was ended leaves an index which is written to, unique ones refuse rows, and is of no use; nobody will come back to it. */
+static void
+warn_of_half_indexes(const Pipeline *pipeline)
+{
+	List	   *indexes = capstan_meta_begun_indexes(pipeline->id);
+	ListCell   *cell;
+
+	foreach(cell, indexes)
+	{
+		MetaObject *index = lfirst(cell);
+		Oid			namespace = get_rel_namespace(index->target);
+		Oid			relid = get_relname_relid(index->target_object, namespace);
+		char	   *name;
+
+		if (!OidIsValid(relid) || IndexGetRelation(relid, true) != index->target || get_index_isvalid(relid))
+			continue;
+		name = quote_qualified_identifier(get_namespace_name(namespace), index->target_object);
+		ereport(WARNING,
+				(errmsg("index %s of %s was not completed", name, index->source_table),
+				 errhint("DROP INDEX CONCURRENTLY %s;", name)));
+	}
+}
+
 Datum
 capstan_drop_pipeline(PG_FUNCTION_ARGS)
 {
@@ -159,6 +185,7 @@ capstan_drop_pipeline(PG_FUNCTION_ARGS)
 	shadows = capstan_meta_tables_with_shadow(pipeline->id, false);
 	foreach(cell, shadows)
 		capstan_apply_drop_shadow(*(int64 *) lfirst(cell), true);
+	warn_of_half_indexes(pipeline);
 	capstan_meta_drop_pipeline(pipeline->id, pipeline->name, GetUserId());
 	if (Capstan != NULL)
 		capstan_shmem_request_run(pipeline->id, pipeline->name, pipeline->owner, false);

@@ -101,6 +101,8 @@ $pg->poll_query_until("SELECT state FROM capstan.pipeline_status", 'indexing');
 ok((grep { $_ == $pid } $pg->worker_pids('capstan index')), 'another pipeline worker lets it go on');
 $pg->safe_psql("SELECT capstan.stop_pipeline('o')");
 ok((poll_until { !grep { $_ == $pid } $pg->worker_pids('capstan index') }), 'a stop ends it');
+my (undef, undef, $said) = $pg->psql("BEGIN; SELECT capstan.drop_pipeline('o'); ROLLBACK");
+like($said, qr/WARNING:  index (o\.big_by_.) of o\.big was not completed\nHINT:  DROP INDEX CONCURRENTLY \1;/, 'who drops the pipeline now is told what is left behind');
 $pg->safe_psql("SELECT capstan.start_pipeline('o')");
 ok((poll_until { $pid = builder() }), 'a start begins again');
 $pg->poll_query_until("SELECT count(*) FROM pg_index WHERE indrelid = 'o.big'::regclass AND NOT indisvalid AND indisready", '1');
