@@ -216,7 +216,8 @@ take_all_answers(LockBatch *batch)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("source \"%s\" has been silent for %d s", batch->options->server_name, batch->options->read_timeout_s),
-					 errdetail("Answers to LOCK TABLES or UNLOCK TABLES that are missing: %d.", batch->nwaiting)));
+					 errdetail("Answers to LOCK TABLES or UNLOCK TABLES that are missing: %d.", batch->nwaiting),
+					 errhint(CAPSTAN_SLOW_SOURCE_HINT)));
 		take_answers(batch, (left + 999) / 1000);
 		if (batch->nwaiting < waiting)
 			deadline = capstan_clock_us() + patience_us;

@@ -51,6 +51,9 @@ typedef struct SourceOptions
 
 typedef struct SourceConn SourceConn;
 
+/* Where an answer, or the first row of one, has not come in time. */
+#define CAPSTAN_SLOW_SOURCE_HINT "If the source is there and only slow, increase the server option read_timeout."
+
 /*
  * Connects to the first host that answers.  purpose: shown on the source as connection
  * attribute program_name "capstan/<purpose>".  Session set up: time_zone '+00:00' (and

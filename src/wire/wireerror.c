@@ -248,7 +248,7 @@ capstan_wire_error_hint(unsigned int number, const char *message)
 		case WIRE_CR_PLUGIN_NOT_ALLOWED:
 			return "Give the account on the source the authentication plugin caching_sha2_password; one that wants the password in clear text needs TLS.";
 		default:
-			return NULL;
+			return strstr(message, "timed out") != NULL ? CAPSTAN_SLOW_SOURCE_HINT : NULL;
 	}
 }
 
@@ -298,5 +298,6 @@ capstan_wire_raise_silent(SourceConn *conn, int timeout_ms)
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
 			 errmsg("source \"%s\" has been silent for %d ms", conn->server_name, timeout_ms),
-			 errdetail("The connection to %s is taken for dead.", conn->host)));
+			 errdetail("The connection to %s is taken for dead.", conn->host),
+			 errhint(CAPSTAN_SLOW_SOURCE_HINT)));
 }

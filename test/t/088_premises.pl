@@ -135,6 +135,8 @@ ok($pg->wait_struck(180), 'silence: the locks are held');
 $stalling->stall;
 $pg->fault_go;
 ok($pg->poll_query_until("SELECT count(*) > 0 FROM capstan.incident WHERE pipeline = 'p' AND severity = 'retry'", 't'), 'silence: it is not waited for for ever');
+ok($pg->poll_query_until("SELECT count(*) > 0 FROM capstan.incident WHERE pipeline = 'p' AND severity = 'retry' AND hint ~ 'read_timeout'", 't'), '... and it says what to set, should the source be slow')
+  or diag($pg->safe_psql("SELECT class, message, hint FROM capstan.incident"));
 $stalling->pass;
 $pg->safe_psql("SELECT capstan.wait_for_snapshot('p', timeout => '180 s')");
 sync_pipeline($pg, 'p');
