@@ -25,6 +25,9 @@
 #define NET_TIMEOUT_S 3600		/* the source's patience with a client that is slow to read */
 
 /* Why a host could not be used. */
+/* By some source, this process has been. */
+static bool was_let_in = false;
+
 typedef struct ConnectFailure
 {
 	int			sqlerrcode;
@@ -272,6 +275,7 @@ try_connect(SourceConn *conn, const SourceOptions *options, const char *purpose,
 	if (mysql != NULL && !conn->tls_refused && !conn->untrusted)
 	{
 		conn->connected = true;
+		was_let_in = true;
 		conn->want_host = NULL;
 		conn->timeout_ms = options->read_timeout_s > 0 ? options->read_timeout_s * 1000 : -1;
 		return true;
@@ -568,4 +572,10 @@ capstan_wire_connect_to(const SourceOptions *options, const char *purpose, const
 				 errdetail("Stream: %s; %s for %s: %s.", server_uuid, conn->host, purpose, conn->uuid),
 				 errhint("The host of the server must lead to one MySQL server at a time; a proxy must not spread connections.")));
 	return conn;
+}
+
+bool
+capstan_wire_was_let_in(void)
+{
+	return was_let_in;
 }

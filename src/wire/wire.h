@@ -68,6 +68,8 @@ extern SourceConn *capstan_wire_connect(const SourceOptions *options, const char
  */
 extern SourceConn *capstan_wire_connect_to(const SourceOptions *options, const char *purpose, const char *server_uuid);
 extern void capstan_wire_close(SourceConn *conn);	/* NULL allowed */
+/* Has a source let this process in, with some password? */
+extern bool capstan_wire_was_let_in(void);
 
 extern const char *capstan_wire_server_uuid(SourceConn *conn);	/* read at connect, cached */
 extern const char *capstan_wire_server_version(SourceConn *conn);	/* "9.7.4-2" */

@@ -23,6 +23,7 @@
 #include "errcodes.h"
 #include "meta/meta.h"
 #include "meta/pipelinedef.h"
+#include "wire/wire.h"
 #include "worker/internal.h"
 
 /* Back-off after the n-th transient failure in a row: doubles up to the longest. */
@@ -72,6 +73,16 @@ may_be_under_way(const ErrorData *error, const PipelineSlot *slot)
 {
 	return error->sqlerrcode == ERRCODE_UNIQUE_VIOLATION && error->funcname != NULL && strcmp(error->funcname, "pgfdw_report_error") == 0 &&
 		slot->failures < UNDER_WAY_TRIES;
+}
+
+/*
+ * The password was right when this process began.  It may have been changed since, there and in the user mapping, which the next process reads; should
+ * that be refused too, it is wrong.
+ */
+static bool
+may_be_rotated(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_INVALID_PASSWORD && capstan_wire_was_let_in();
 }
 
 /* The one refusal of this kind that names a table and no constraint. */
@@ -267,7 +278,8 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	RESUME_INTERRUPTS();
 	MemoryContextSwitchTo(context);
 
-	transient = capstan_errcode_is_transient(error->sqlerrcode) || may_be_under_way(error, slot) || is_superseded(slot, is_pipeline_worker);
+	transient = capstan_errcode_is_transient(error->sqlerrcode) || may_be_under_way(error, slot) || may_be_rotated(error) ||
+		is_superseded(slot, is_pipeline_worker);
 	if (is_pipeline_worker && !transient && set_apart(slot))
 	{
 		ereport(LOG,
