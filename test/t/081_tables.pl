@@ -20,7 +20,8 @@ use CapstanTest;
 use CapstanTest::BothWays;
 
 my $my = CapstanTest::MySQL->start;
-my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 100, 'max_worker_processes' => 20 });
+# An exchange waits for a target that somebody has locked, and the stream and other calls on the table with it: so long at most.
+my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 100, 'max_worker_processes' => 20, 'capstan.lock_timeout' => "'5s'" });
 my @versioned = qw(inv txt bag);
 
 $my->grant;
