@@ -185,7 +185,7 @@ extern char *capstan_meta_load_round(int64 pipeline_id, int64 round);
 extern int64 capstan_meta_last_round(int64 pipeline_id);
 /* The copy begins, or is gone on with: how often since a round was completed, this time included? */
 extern int	capstan_meta_count_start(int64 pipeline_id);
-/* A round is completed. */
+/* A round is completed, or somebody lets the pipeline go on. */
 extern void capstan_meta_forget_starts(int64 pipeline_id);
 /* Ranges of a table's current generation by seq. */
 extern List *capstan_meta_ranges(int64 table_id, int generation);

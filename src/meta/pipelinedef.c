@@ -199,10 +199,10 @@ capstan_meta_clear_halt(int64 id, const char *name, Oid by, const char *resoluti
 
 	capstan_meta_enter(&identity);
 	meta_execute("UPDATE capstan.pipeline SET halted_by = NULL WHERE id = $1", 1, types, values, NULL, SPI_OK_UPDATE);
-	/* who lets it go on gives it all of its attempts again */
-	meta_execute("UPDATE capstan.snapshot_round SET starts = 0 WHERE pipeline_id = $1", 1, types, values, NULL, SPI_OK_UPDATE);
 	resolve_incidents(name, "'halt', 'retry'", by, resolution);
 	capstan_meta_leave(&identity);
+	/* who lets it go on gives it all of its attempts again */
+	capstan_meta_forget_starts(id);
 }
 
 void

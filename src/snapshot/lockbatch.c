@@ -204,7 +204,7 @@ take_answers(LockBatch *batch, long timeout_ms)
 static void
 take_all_answers(LockBatch *batch)
 {
-	int64		patience_us = Max(batch->options->read_timeout_s, 1) * INT64CONST(1000000);
+	int64		patience_us = batch->options->read_timeout_s * INT64CONST(1000000);
 	int64		deadline = capstan_clock_us() + patience_us;
 
 	while (batch->nwaiting > 0)

@@ -24,10 +24,10 @@
 #define MOST_GREETING_BYTES (1024 * 1024)	/* of the source until it lets us in */
 #define NET_TIMEOUT_S 3600		/* the source's patience with a client that is slow to read */
 
-/* Why a host could not be used. */
 /* By some source, this process has been. */
 static bool was_let_in = false;
 
+/* Why a host could not be used. */
 typedef struct ConnectFailure
 {
 	int			sqlerrcode;
