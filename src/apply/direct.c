@@ -247,6 +247,9 @@ keep_toasted(ApplyTable *table, DirectWriter *writer, const SourceChange *change
 {
 	TableMap   *map = table->map;
 
+	/* rows that are always short are not worth a look */
+	if (!OidIsValid(writer->relation->rd_rel->reltoastrelid))
+		return;
 	for (int i = 0; i < map->ncolumns; i++)
 	{
 		ColumnMap  *column = &map->columns[i];

@@ -55,7 +55,28 @@ reduce(__m128i folded, __m128i by_16)
 	return (uint32_t) _mm_extract_epi32(_mm_xor_si128(rest, quotient), 1);
 }
 
-/* At least 16 bytes; as many as are whole sixteens.  The CRC as zlib passes it, inverted at both ends. */
+/* Two shifts by bytes that are known at run time only: loaded from here, a shuffle moves bytes by as many as it is away from the middle. */
+static const unsigned char moves[48] = {
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80
+};
+
+/*
+ * The last 1 to 15 bytes, which end at `end` and have 15 others of ours before them.  The first `length` bytes of `folded` are folded onto
+ * sixteen that consist of its others and of these.
+ */
+static inline CRC32_TARGET __m128i
+fold_rest(__m128i folded, __m128i by_16, const unsigned char *end, size_t length)
+{
+	__m128i		to_end = load(moves + length);
+	__m128i		to_start = load(moves + 16 + length);
+	__m128i		rest = _mm_and_si128(load(end - 16), _mm_shuffle_epi8(_mm_set1_epi8(-1), to_end));
+
+	return fold(_mm_shuffle_epi8(folded, to_end), by_16, _mm_or_si128(_mm_shuffle_epi8(folded, to_start), rest));
+}
+
+/* At least 16 bytes.  The CRC as zlib passes it, inverted at both ends. */
 static CRC32_TARGET uint32_t
 crc32_folded(uint32_t crc, const unsigned char *data, size_t length)
 {
@@ -86,6 +107,8 @@ crc32_folded(uint32_t crc, const unsigned char *data, size_t length)
 	}
 	for (; length >= 16; data += 16, length -= 16)
 		folded = fold(folded, by_16, load(data));
+	if (length > 0)
+		folded = fold_rest(folded, by_16, data + length, length);
 	return ~reduce(folded, by_16);
 }
 
@@ -106,15 +129,7 @@ capstan_crc32_extend(uint32_t crc, const void *data, size_t length)
 {
 #ifdef CRC32_BY_FOLDING
 	if (length >= 16 && can_fold())
-	{
-		size_t		whole = length & ~(size_t) 15;
-
-		crc = crc32_folded(crc, data, whole);
-		data = (const unsigned char *) data + whole;
-		length -= whole;
-	}
-	if (length == 0)
-		return crc;
+		return crc32_folded(crc, data, length);
 #endif
 	return (uint32_t) crc32_z(crc, data, length);
 }
