@@ -122,6 +122,8 @@ typedef enum SourceValueKind
 	VALUE_LABEL,				/* uinteger: ENUM index (0 is the error value '') or SET bit mask; labels of the
 								 * SourceTable this value came with */
 	VALUE_JSON,					/* bytes: utf-8 text exactly as MySQL's own CAST(json AS CHAR) prints it */
+	VALUE_JSON_BINARY,			/* bytes: a document as it lies in a row image, its text not made: change->document_text makes it.
+								 * In an after image only where the before image has the same */
 	VALUE_JSON_DIFFS			/* bytes: in an after image, differences to a document that the before image does not have: for
 								 * the change's patch_json */
 } SourceValueKind;
@@ -165,6 +167,9 @@ typedef enum SourceChangeKind
  */
 typedef bool (*SourcePatchJson) (const SourceBytes *document, const SourceBytes *differences, StrBuf *out, CapstanError *error);
 
+/* The producer's own: VALUE_JSON's text of a VALUE_JSON_BINARY, appended to out.  false, with an error: it is none. */
+typedef bool (*SourceDocumentText) (const uint8_t *data, size_t length, StrBuf *out, CapstanError *error);
+
 /* One row's change; valid until the producer decodes the next one. */
 typedef struct SourceChange
 {
@@ -173,6 +178,7 @@ typedef struct SourceChange
 	const SourceValue *before;	/* table->ncolumns values; NULL for an insert */
 	const SourceValue *after;	/* NULL for a delete */
 	SourcePatchJson patch_json;
+	SourceDocumentText document_text;
 } SourceChange;
 
 /*

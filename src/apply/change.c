@@ -191,12 +191,47 @@ insert_row(ApplyTable *table)
 	return apply_insert_row(table);
 }
 
-/* change: the update, if the row that is there should be what its before image says. */
+SourceValue
+apply_document_text(const SourceChange *change, const SourceColumn *column, const SourceValue *document)
+{
+	SourceValue text = {.kind = VALUE_JSON};
+	StrBuf		buffer;
+	CapstanError error;
+
+	capstan_strbuf_init(&buffer);
+	if (!change->document_text((const uint8_t *) document->u.bytes.data, document->u.bytes.length, &buffer, &error))
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
+				 errmsg("JSON document of column %s cannot be read: %s", column->name, error.message)));
+	text.u.bytes.data = buffer.data;
+	text.u.bytes.length = buffer.length;
+	return text;
+}
+
+/* The row with the texts of all of its documents; a copy if it has some. */
+static const SourceValue *
+with_documents(const SourceChange *change, const SourceValue *row)
+{
+	int			n = change->table->ncolumns;
+	SourceValue *copy = NULL;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (row[i].kind != VALUE_JSON_BINARY)
+			continue;
+		if (copy == NULL)
+			copy = memcpy(palloc(sizeof(SourceValue) * n), row, sizeof(SourceValue) * n);
+		copy[i] = apply_document_text(change, &change->table->columns[i], &row[i]);
+	}
+	return copy != NULL ? copy : row;
+}
+
+/* The row that was set, into the one with its key. */
 static bool
-update_row(ApplyTable *table, const SourceChange *change)
+update_row(ApplyTable *table)
 {
 	if (table->direct)
-		return apply_direct_update(table, change);
+		return apply_direct_update(table);
 	/* a table of key columns alone: there is nothing to set */
 	return table->update != NULL && apply_execute(table, table->update, SPI_OK_UPDATE) > 0;
 }
@@ -210,14 +245,17 @@ apply_put_row(ApplyTable *table)
 		apply_raise_shared(table, NULL);
 	if (apply_is_exact(table))
 		table->counters.existing++;
-	(void) update_row(table, NULL);
+	(void) update_row(table);
 }
 
-/* The same where an update says that a row with its key should be there. */
+/* The same where an update, which leaves the key alone, says that a row with it should be there. */
 static void
 put_updated(ApplyTable *table, const SourceChange *update)
 {
-	if (update_row(table, update))
+	if (table->direct && apply_direct_change(table, update))
+		return;
+	apply_set_row(table, with_documents(update, update->after));
+	if (!table->direct && update_row(table))
 		return;
 	if (insert_row(table))
 	{
@@ -259,19 +297,22 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 	apply_flush_before(table);
 	capstan_apply_enter_owner(table, &owner);
 	if (table->map->nkey == 0)
-		apply_keyless_change(table, change);
-	else if (before_passes && after_passes && same_key(table->map, change->before, change->after))
 	{
-		apply_set_row(table, change->after);
-		put_updated(table, change);
+		SourceChange whole = *change;
+
+		whole.before = change->before != NULL ? with_documents(change, change->before) : NULL;
+		whole.after = change->after != NULL ? with_documents(change, change->after) : NULL;
+		apply_keyless_change(table, &whole);
 	}
+	else if (before_passes && after_passes && same_key(table->map, change->before, change->after))
+		put_updated(table, change);
 	else
 	{
 		if (before_passes)
 			delete_row(table, change->before);
 		if (after_passes)
 		{
-			apply_set_row(table, change->after);
+			apply_set_row(table, with_documents(change, change->after));
 			if (change->before == NULL)
 				capstan_source_values_forget(change->after, table->map->nsource);
 			apply_put_row(table);

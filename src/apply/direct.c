@@ -239,31 +239,63 @@ fill_row(ApplyTable *table, DirectWriter *writer)
 }
 
 /*
- * Values that the update leaves as they are and that lie in the TOAST table stay there: the new row points to them.  Those that lie
- * compressed in the row are not compressed again.
+ * Does this column of the row that was found stay as it is?  Values that the update leaves alone and that lie in the TOAST table stay there, the
+ * new row points to them; those that lie compressed in the row are not compressed again, and a document is not read again.  Neither
+ * is converted.
  */
-static void
-keep_toasted(ApplyTable *table, DirectWriter *writer, const SourceChange *change)
+static bool
+value_stays(DirectWriter *writer, const ColumnMap *column, const SourceChange *change)
 {
-	TableMap   *map = table->map;
+	TupleTableSlot *found = writer->found;
+	int			a = column->attnum - 1;
+	const SourceValue *after = &change->after[column->source_index];
 
 	/* rows that are always short are not worth a look */
-	if (!OidIsValid(writer->relation->rd_rel->reltoastrelid))
-		return;
+	if (column->typlen != -1 || !OidIsValid(writer->relation->rd_rel->reltoastrelid) || after->kind == VALUE_NULL)
+		return false;
+	slot_getsomeattrs(found, column->attnum);
+	if (found->tts_isnull[a])
+		return false;
+	if (after->kind == VALUE_JSON_BINARY)
+		return true;
+	return (VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(found->tts_values[a])) ||
+			VARATT_IS_COMPRESSED(DatumGetPointer(found->tts_values[a]))) &&
+		capstan_map_same_value(&change->before[column->source_index], after);
+}
+
+/* The after image, in writer->row; what stays is that of writer->found. */
+static void
+fill_changed_row(ApplyTable *table, DirectWriter *writer, const SourceChange *change)
+{
+	TableMap   *map = table->map;
+	Datum	   *values = writer->row->tts_values;
+	bool	   *isnull = writer->row->tts_isnull;
+
+	ExecClearTuple(writer->row);
+	memset(values, 0, sizeof(Datum) * map->natts);
+	memset(isnull, true, sizeof(bool) * map->natts);
 	for (int i = 0; i < map->ncolumns; i++)
 	{
 		ColumnMap  *column = &map->columns[i];
+		const SourceValue *value = &change->after[column->source_index];
+		SourceValue text;
 		int			a = column->attnum - 1;
 
-		if (column->typlen != -1 || writer->row->tts_isnull[a])
+		if (value_stays(writer, column, change))
+		{
+			values[a] = writer->found->tts_values[a];
+			isnull[a] = false;
 			continue;
-		slot_getsomeattrs(writer->found, column->attnum);
-		if (!writer->found->tts_isnull[a] &&
-			(VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(writer->found->tts_values[a])) ||
-			 VARATT_IS_COMPRESSED(DatumGetPointer(writer->found->tts_values[a]))) &&
-			capstan_map_same_value(&change->before[column->source_index], &change->after[column->source_index]))
-			writer->row->tts_values[a] = writer->found->tts_values[a];
+		}
+		if (value->kind == VALUE_JSON_BINARY)
+		{
+			text = apply_document_text(change, column->source, value);
+			value = &text;
+		}
+		values[a] = capstan_map_value(column, value, &isnull[a]);
 	}
+	capstan_source_values_forget(change->before, map->nsource);
+	capstan_source_values_forget(change->after, map->nsource);
 }
 
 static void
@@ -330,29 +362,44 @@ insert_index_entries(DirectWriter *writer, COMPAT_UPDATE_INDEXES update_indexes)
 		(void) COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(&writer->batch.others, writer->row, writer->estate, update_indexes);
 }
 
-bool
-apply_direct_update(ApplyTable *table, const SourceChange *change)
+/* writer->row in place of writer->found. */
+static void
+update_found(ApplyTable *table, DirectWriter *writer)
 {
-	DirectWriter *writer = direct_writer(table);
 	TM_FailureData failure;
 	LockTupleMode lockmode;
 	COMPAT_UPDATE_INDEXES update_indexes;
 
-	if (!find_row(table, writer))
-		return false;
-	fill_row(table, writer);
-	if (change != NULL)
-	{
-		keep_toasted(table, writer, change);
-		capstan_source_values_forget(change->before, table->map->nsource);
-		capstan_source_values_forget(change->after, table->map->nsource);
-	}
 	store_row(writer);
 	direct_check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));
 	if (COMPAT_UPDATES_INDEXES(update_indexes))
 		insert_index_entries(writer, update_indexes);
 	end_command(writer);
+}
+
+bool
+apply_direct_update(ApplyTable *table)
+{
+	DirectWriter *writer = direct_writer(table);
+
+	if (!find_row(table, writer))
+		return false;
+	fill_row(table, writer);
+	update_found(table, writer);
+	return true;
+}
+
+bool
+apply_direct_change(ApplyTable *table, const SourceChange *change)
+{
+	DirectWriter *writer = direct_writer(table);
+
+	apply_set_key(table, change->after);
+	if (!find_row(table, writer))
+		return false;
+	fill_changed_row(table, writer, change);
+	update_found(table, writer);
 	return true;
 }
 

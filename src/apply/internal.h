@@ -39,10 +39,15 @@ extern void apply_check_owner(ApplyTable *table);
 extern void apply_keyless_change(ApplyTable *table, const SourceChange *change);
 /* All changes are left to the copy until the table is copied: nothing else tells which rows it will bring. */
 extern bool apply_waits_for_copy(const ApplyTable *table);
+/* change.c: VALUE_JSON of a VALUE_JSON_BINARY, in the current context. */
+extern SourceValue apply_document_text(const SourceChange *change, const SourceColumn *column, const SourceValue *document);
+
 /* direct.c: the same as the statements, for tables with `direct`.  What was set (apply_set_row, apply_set_key) is written, or found by its key. */
 extern bool apply_direct_is_possible(const ApplyTable *table, Relation relation);
 extern bool apply_direct_insert(ApplyTable *table);	/* false: there is a row with the key */
-extern bool apply_direct_update(ApplyTable *table, const SourceChange *change);	/* false: there is none; NULL change: nothing is known of the old row */
+extern bool apply_direct_update(ApplyTable *table);	/* false: there is none */
+/* The same of an update that leaves the key alone.  Nothing need be set; if true, large values of the change are not there any more. */
+extern bool apply_direct_change(ApplyTable *table, const SourceChange *change);
 extern bool apply_direct_delete(ApplyTable *table);	/* false: there is none */
 extern void apply_direct_close(ApplyTable *table);
 /* insertbatch.c: an insert that is written with others.  Then, or never, its errors are raised. */

@@ -142,6 +142,12 @@ typedef bool (*BinlogWanted) (void *arg, const char *schema_name, const char *ta
 extern void capstan_binlog_set_wanted(BinlogDecoder *decoder, BinlogWanted wanted, void *arg);
 
 /*
+ * From the next rows event on: documents of full before images, and those of after images that are the same, are
+ * VALUE_JSON_BINARY.  Their text is the larger part of decoding such a row, and mostly not needed.
+ */
+extern void capstan_binlog_leave_documents(BinlogDecoder *decoder);
+
+/*
  * One event with its 19-byte header and, if checksummed, its CRC32 (verified here).
  * What the event points to lives until the next call on this decoder, table maps longer.
  */

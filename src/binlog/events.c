@@ -108,6 +108,12 @@ capstan_binlog_set_wanted(BinlogDecoder *decoder, BinlogWanted wanted, void *arg
 	capstan_tablemap_clear(decoder);
 }
 
+void
+capstan_binlog_leave_documents(BinlogDecoder *decoder)
+{
+	decoder->leave_documents = true;
+}
+
 static bool
 cut_off(const char *what, CapstanError *error)
 {

@@ -113,6 +113,7 @@ typedef struct RowsCursor
 	MappedTable *map;			/* NULL: no rows event, or one whose rows are not to be read */
 	SourceChangeKind kind;
 	bool		partial;		/* PARTIAL_UPDATE_ROWS */
+	bool		leave_documents;	/* in this event, see binlog.h */
 	bool		failed;			/* an error was reported: the rest cannot be read */
 	ByteReader	reader;			/* over the rows */
 	const uint8_t *before_columns;	/* bitmaps, in the event; NULL where the kind has no such image */
@@ -151,6 +152,7 @@ typedef struct PayloadCursor
 struct BinlogDecoder
 {
 	bool		checksummed;
+	bool		leave_documents;
 	BinlogWanted wanted;
 	void	   *wanted_arg;
 	uint64_t	statement;		/* counts statements: table maps hold for one */
@@ -168,6 +170,9 @@ extern const SourceTable *capstan_tablemap_decode(BinlogDecoder *decoder, const 
 /* The map of the current statement with this id, or NULL. */
 extern MappedTable *capstan_tablemap_find(BinlogDecoder *decoder, uint64_t table_id);
 extern void capstan_tablemap_clear(BinlogDecoder *decoder);
+
+/* values.c: length and bytes, in place; VALUE_BYTES. */
+extern bool capstan_value_take_bytes(const ColumnLayout *layout, ByteReader *reader, SourceValue *value);
 
 /* rows.c */
 extern bool capstan_rows_begin(BinlogDecoder *decoder, uint8_t type_code, const uint8_t *body, size_t length,

@@ -187,9 +187,8 @@ decode_decimal(const SourceColumn *column, ByteReader *reader, SourceValue *valu
 	return true;
 }
 
-/* Length and bytes, in place. */
-static bool
-decode_bytes(const ColumnLayout *layout, ByteReader *reader, SourceValue *value)
+bool
+capstan_value_take_bytes(const ColumnLayout *layout, ByteReader *reader, SourceValue *value)
 {
 	size_t		length = (size_t) capstan_bytes_uint(reader, layout->width);
 
@@ -216,7 +215,7 @@ static bool
 decode_string(const ColumnLayout *layout, const SourceColumn *column, ByteReader *reader,
 			  SourceValue *value, Scratch *scratch)
 {
-	if (!decode_bytes(layout, reader, value) || value->u.bytes.length > column->octets)
+	if (!capstan_value_take_bytes(layout, reader, value) || value->u.bytes.length > column->octets)
 		return false;
 	if (column->type == SOURCE_BINARY && value->u.bytes.length < column->octets)
 		pad_binary(column, value, scratch);
@@ -229,7 +228,7 @@ decode_json(const ColumnLayout *layout, ByteReader *reader, SourceValue *value, 
 {
 	size_t		offset = scratch->bytes.length;
 
-	if (!decode_bytes(layout, reader, value))
+	if (!capstan_value_take_bytes(layout, reader, value))
 		return false;
 	if (!capstan_json_to_text((const uint8_t *) value->u.bytes.data, value->u.bytes.length, &scratch->bytes, error))
 		return false;
@@ -334,7 +333,7 @@ decode_value(const ColumnLayout *layout, const SourceColumn *column, ByteReader 
 		case BINLOG_TYPE_BLOB:
 		case BINLOG_TYPE_GEOMETRY:
 		case BINLOG_TYPE_VECTOR:
-			return decode_bytes(layout, reader, value);
+			return capstan_value_take_bytes(layout, reader, value);
 		case BINLOG_TYPE_JSON:
 			return decode_json(layout, reader, value, scratch, error);
 		case BINLOG_TYPE_ENUM:

@@ -177,6 +177,7 @@ capstan_map_same_value(const SourceValue *a, const SourceValue *b)
 		case VALUE_BITS:
 		case VALUE_BYTES:
 		case VALUE_JSON:
+		case VALUE_JSON_BINARY:
 			return compare_bytes(&a->u.bytes, &b->u.bytes) == 0;
 	}
 	return false;

@@ -98,6 +98,9 @@ extern List *capstan_map_complaints(const SourceTable *source, Oid relid, MapPol
 /* Complaints that need no target: column types without converter, names that collide in 63 bytes. */
 extern List *capstan_map_source_complaints(const SourceTable *source);
 
+/* The converted value, in the current context; an ERROR if it is NULL where the target may not be. */
+extern Datum capstan_map_value(ColumnMap *column, const SourceValue *value, bool *isnull);
+
 /* Fills values/isnull (natts each; unmapped are NULL) from a full row; counts policies. */
 extern void capstan_map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnull);
 

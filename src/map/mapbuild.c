@@ -402,6 +402,16 @@ capstan_map_has_labels_of(const TableMap *map, const SourceTable *source)
 
 /* ---- rows ---- */
 
+Datum
+capstan_map_value(ColumnMap *column, const SourceValue *value, bool *isnull)
+{
+	Datum		converted = column->convert(column, value, isnull);
+
+	if (*isnull && column->not_null)
+		capstan_convert_fail(column, "is NULL and the target column is NOT NULL", "Drop the target column's NOT NULL.");
+	return converted;
+}
+
 void
 capstan_map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnull)
 {
@@ -412,8 +422,6 @@ capstan_map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnu
 		ColumnMap  *column = &map->columns[i];
 		int			at = column->attnum - 1;
 
-		values[at] = column->convert(column, &row[column->source_index], &isnull[at]);
-		if (isnull[at] && column->not_null)
-			capstan_convert_fail(column, "is NULL and the target column is NOT NULL", "Drop the target column's NOT NULL.");
+		values[at] = capstan_map_value(column, &row[column->source_index], &isnull[at]);
 	}
 }

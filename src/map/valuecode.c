@@ -65,8 +65,9 @@ capstan_map_encode_row(const SourceValue *values, int nvalues)
 				pq_sendint32(&out, value->u.bytes.length);
 				pq_sendbytes(&out, value->u.bytes.data, value->u.bytes.length);
 				break;
+			case VALUE_JSON_BINARY:
 			case VALUE_JSON_DIFFS:
-				elog(ERROR, "differences to a value cannot be stored");
+				elog(ERROR, "a document that is not text cannot be stored");
 		}
 	}
 	return pq_endtypsend(&out);

@@ -130,6 +130,7 @@ capstan_stream_init(PipelineRun *run)
 	run->decoder = capstan_binlog_create();
 	capstan_binlog_reset(run->decoder, true);
 	capstan_binlog_set_wanted(run->decoder, is_wanted, run);
+	capstan_binlog_leave_documents(run->decoder);
 	capstan_strbuf_init(&run->applied_text);
 	capstan_apply_place = MyPlace.table;
 	MemoryContextSwitchTo(caller);

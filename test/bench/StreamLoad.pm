@@ -4,6 +4,7 @@
 #   t, s      rows of 215 bytes, for transactions of 1000 rows and for those of one
 #   sb1..10   those of sysbench's OLTP load: one secondary index
 #   wide      a text of 10 kB a row, which does not compress well
+#   docs      a JSON document of 10 kB a row
 #   cols      100 columns
 #   mark      the end of each backlog
 # Values are made of what both servers compute alike.
@@ -33,7 +34,7 @@ sub sizes
 {
 	my ($bench) = @_;
 	my $n = $bench->rows;
-	my %size = (bulk => $n * 0.2, single => $n * 0.1, mix => $n * 0.03, wide => $n * 0.01, cols => $n * 0.03);
+	my %size = (bulk => $n * 0.2, single => $n * 0.1, mix => $n * 0.03, wide => $n * 0.01, docs => $n * 0.01, cols => $n * 0.03);
 
 	for (keys %size)
 	{
@@ -43,19 +44,20 @@ sub sizes
 	return %size;
 }
 
-sub tables { return ('t', 's', 'wide', 'cols', 'mark', map { "sb$_" } 1 .. 10) }
+sub tables { return ('t', 's', 'wide', 'docs', 'cols', 'mark', map { "sb$_" } 1 .. 10) }
 
 sub mysql_tables
 {
 	my ($bench) = @_;
-	my $texts = join ', ', map { "($_, (" . _mysql_text($_) . '))' } 1 .. $TEXTS;
+	my $texts = join ', ', map { "($_, (" . _mysql_text($_) . "), '" . _document($_) . "')" } 1 .. $TEXTS;
 
 	return "CREATE DATABASE bench; USE bench; CREATE TABLE t ($ROW); CREATE TABLE s ($ROW);"
 	  . join('', map { "CREATE TABLE sb$_ ($SBTEST, KEY k (k));" } 1 .. 10)
 	  . 'CREATE TABLE wide (id BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL, body TEXT NOT NULL);'
+	  . 'CREATE TABLE docs (id BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL, doc JSON NOT NULL);'
 	  . 'CREATE TABLE cols (id BIGINT NOT NULL PRIMARY KEY, ' . _columns() . ');'
 	  . 'CREATE TABLE mark (id INT NOT NULL PRIMARY KEY, what VARCHAR(60));'
-	  . "USE lib; DROP TABLE IF EXISTS texts; CREATE TABLE texts (n INT PRIMARY KEY, body TEXT NOT NULL); INSERT INTO texts VALUES $texts;\n"
+	  . "USE lib; DROP TABLE IF EXISTS texts; CREATE TABLE texts (n INT PRIMARY KEY, body TEXT NOT NULL, doc JSON NOT NULL); INSERT INTO texts VALUES $texts;\n"
 	  . mysql_procedures();
 }
 
@@ -63,6 +65,16 @@ sub mysql_tables
 sub _mysql_text { my ($n) = @_; return 'CONCAT(' . join(', ', map { "SHA2('$n/$_', 512)" } 1 .. 80) . ')' }
 
 sub _postgres_text { my ($n) = @_; return join ' || ', map { "encode(sha512('$n/$_'), 'hex')" } 1 .. 80 }
+
+# An order with 100 lines.
+sub _document
+{
+	my ($n) = @_;
+	my @lines = map { sprintf '{"line": %d, "sku": "A-%06d", "quantity": %d, "price": %d.5, "note": "%s"}', $_, ($_ * 7919 + $n * 104729) % 1000000, $_ % 9 + 1,
+		($_ * 31 + $n) % 500, join ' ', map { (qw(red green blue small large fragile gift express))[ ($_ * $n) % 8 ] } $_ .. $_ + 5 } 1 .. 100;
+
+	return sprintf '{"customer": %d, "state": "open", "lines": [%s]}', $n * 17, join ', ', @lines;
+}
 
 # Loops: bulk(statement kind, from, to) in steps of 1000, single(kind, from, to). A transaction of the mix is an index update, one of a text,
 # a DELETE and an INSERT of the same row, of four rows of one table.
@@ -73,6 +85,9 @@ sub _loops
 		update => "UPDATE bench.t SET b = concat('new ', id, repeat(',', 40)), n = n + 1 WHERE id > i AND id <= i + 1000",
 		delete => 'DELETE FROM bench.t WHERE id > i AND id <= i + 1000',
 		wide => "INSERT INTO bench.wide SELECT i + k.n, k.n, concat(i + k.n, t.body) FROM lib.k k JOIN lib.texts t ON t.n = k.n % $TEXTS + 1 WHERE k.n <= 100",
+		wide_update => 'UPDATE bench.wide SET n = n + 1 WHERE id > i AND id <= i + 100',
+		docs => "INSERT INTO bench.docs SELECT i + k.n, k.n, t.doc FROM lib.k k JOIN lib.texts t ON t.n = k.n % $TEXTS + 1 WHERE k.n <= 100",
+		docs_update => 'UPDATE bench.docs SET n = n + 1 WHERE id > i AND id <= i + 100',
 		cols => 'INSERT INTO bench.cols SELECT i + n, ' . _values() . ' FROM lib.k',
 		cols_update => 'UPDATE bench.cols SET c4 = c4 + 1, c2 = concat(c2, 1), c99 = c99 + 1 WHERE id > i AND id <= i + 1000');
 	my %single = (
@@ -82,6 +97,9 @@ sub _loops
 
 	return (\%bulk, \%single);
 }
+
+# Rows of a transaction.
+sub _step { my ($kind) = @_; return $kind =~ /^(?:wide|docs)/ ? 100 : 1000 }
 
 sub _mix
 {
@@ -98,7 +116,7 @@ sub mysql_procedures
 
 	for my $kind (sort keys %$bulk)
 	{
-		my $step = $kind eq 'wide' ? 100 : 1000;
+		my $step = _step($kind);
 
 		$sql .= "DROP PROCEDURE IF EXISTS bulk_$kind //\nCREATE PROCEDURE bulk_$kind(i INT, last INT) BEGIN WHILE i < last DO $bulk->{$kind}; SET i = i + $step; END WHILE; END //\n";
 	}
@@ -115,8 +133,8 @@ sub postgres_procedures
 {
 	my ($bench) = @_;
 	my ($bulk, $single) = _loops();
-	my $texts = join ', ', map { "($_, " . _postgres_text($_) . ')' } 1 .. $TEXTS;
-	my $sql = "CREATE SCHEMA lib; CREATE TABLE lib.k AS SELECT n::int FROM generate_series(1, 1000) n; CREATE TABLE lib.texts (n int PRIMARY KEY, body text); INSERT INTO lib.texts VALUES $texts;";
+	my $texts = join ', ', map { "($_, " . _postgres_text($_) . ", '" . _document($_) . "')" } 1 .. $TEXTS;
+	my $sql = "CREATE SCHEMA lib; CREATE TABLE lib.k AS SELECT n::int FROM generate_series(1, 1000) n; CREATE TABLE lib.texts (n int PRIMARY KEY, body text, doc jsonb); INSERT INTO lib.texts VALUES $texts;";
 	my $loop = sub {
 		my ($name, $step, $body) = @_;
 		my ($before, $after) = $step == 1 ? ('i := i + 1;', '') : ('', "i := i + $step;");
@@ -124,7 +142,7 @@ sub postgres_procedures
 		$sql .= "CREATE PROCEDURE lib.$name(i int, last int) LANGUAGE plpgsql AS \$\$ DECLARE r int; BEGIN WHILE i < last LOOP $before $body; $after COMMIT; END LOOP; END \$\$;\n";
 	};
 
-	$loop->("bulk_$_", $_ eq 'wide' ? 100 : 1000, $bulk->{$_}) for sort keys %$bulk;
+	$loop->("bulk_$_", _step($_), $bulk->{$_}) for sort keys %$bulk;
 	$loop->("single_$_", 1, $single->{$_}) for sort keys %$single;
 	$loop->('mix', 1, 'r := (i::bigint * 7919) % 1000 + 1; CASE i % 10 ' . join(' ', map { "WHEN $_ THEN " . _mix($_ || 10, 'r') } 0 .. 9) . ' END CASE');
 	return $sql;
@@ -195,6 +213,9 @@ sub kinds
 		_kind('sysbench-like mix, 10 tables, 4 rows each', 'mix', $size{mix}, \@sb, changes => $size{mix} * 4),
 		$nothing,
 		_kind('inserts of 10 kB texts, 100 rows each', 'bulk_wide', $size{wide}, ['wide'], transactions => $size{wide} / 100),
+		_kind('updates beside 10 kB texts, 100 rows each', 'bulk_wide_update', $size{wide}, ['wide'], transactions => $size{wide} / 100),
+		_kind('inserts of 10 kB documents, 100 rows each', 'bulk_docs', $size{docs}, ['docs'], transactions => $size{docs} / 100),
+		_kind('updates beside 10 kB documents, 100 rows each', 'bulk_docs_update', $size{docs}, ['docs'], transactions => $size{docs} / 100),
 		_kind('inserts of 100 columns, 1000 rows each', 'bulk_cols', $size{cols}, ['cols'], transactions => $size{cols} / 1000),
 		_kind('updates of 100 columns, 1000 rows each', 'bulk_cols_update', $size{cols}, ['cols'], transactions => $size{cols} / 1000),
 		$nothing);
