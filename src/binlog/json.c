@@ -24,7 +24,6 @@
  */
 #include "binlog/json_internal.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,15 +57,56 @@ check_output(JsonPrinter *printer)
 /* ---- scalars ---- */
 
 static void
-print_signed(StrBuf *out, int64_t value)
+print_unsigned(StrBuf *out, uint64_t value)
 {
-	capstan_strbuf_printf(out, "%" PRId64, value);
+	char		digits[20];
+	char	   *start = digits + sizeof(digits);
+
+	do
+		*--start = (char) ('0' + value % 10);
+	while ((value /= 10) > 0);
+	capstan_strbuf_append(out, start, (size_t) (digits + sizeof(digits) - start));
 }
 
 static void
-print_unsigned(StrBuf *out, uint64_t value)
+print_signed(StrBuf *out, int64_t value)
 {
-	capstan_strbuf_printf(out, "%" PRIu64, value);
+	if (value < 0)
+		capstan_strbuf_append_char(out, '-');
+	print_unsigned(out, value < 0 ? 0 - (uint64_t) value : (uint64_t) value);
+}
+
+/*
+ * shortest_digits() of what people write most: up to 15 digits, few of them after the point.  A decimal of up to 15 digits is the only such that
+ * reads back as its double; that it does so is seen by a division that rounds correctly, as both operands are exact.  0: it is not one.
+ */
+static int
+few_digits(double value, char digits[20], int *point)
+{
+	static const double powers[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
+
+	for (int after = 0; after < (int) (sizeof(powers) / sizeof(powers[0])); after++)
+	{
+		double		scaled = value * powers[after];
+		uint64_t	number;
+		int			ndigits = 0;
+		char		reversed[20];
+
+		if (scaled >= 1e15)
+			return 0;
+		number = (uint64_t) (scaled + 0.5);
+		if (number == 0 || (double) number / powers[after] != value)
+			continue;
+		for (; number > 0; number /= 10)
+			reversed[ndigits++] = (char) ('0' + number % 10);
+		*point = ndigits - after;
+		for (int i = 0; i < ndigits; i++)
+			digits[i] = reversed[ndigits - 1 - i];
+		while (ndigits > 1 && digits[ndigits - 1] == '0')
+			ndigits--;
+		return ndigits;
+	}
+	return 0;
 }
 
 /*
@@ -78,8 +118,10 @@ shortest_digits(double value, char digits[20], int *point)
 {
 	uint64_t	bits;
 	bool		subnormal;
-	int			ndigits;
+	int			ndigits = few_digits(value, digits, point);
 
+	if (ndigits > 0)
+		return ndigits;
 	memcpy(&bits, &value, sizeof(bits));
 	subnormal = bits >> 52 == 0;
 	/* A decimal of up to 15 digits survives a double, so trailing zeros aside 15 digits are minimal if they do. */

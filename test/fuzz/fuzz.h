@@ -72,6 +72,7 @@ fuzz_touch_values(const SourceTable *table, const SourceValue *values)
 			case VALUE_BITS:
 			case VALUE_BYTES:
 			case VALUE_JSON:
+			case VALUE_JSON_BINARY:
 				fuzz_touch(values[i].u.bytes.data, values[i].u.bytes.length);
 				break;
 			default:

@@ -120,6 +120,9 @@ append_value(StrBuf *out, const SourceColumn *column, const SourceValue *value)
 		case VALUE_ABSENT:
 			capstan_strbuf_append_str(out, "ABSENT");
 			break;
+		case VALUE_JSON_BINARY:
+			capstan_strbuf_append_str(out, "DOCUMENT");
+			break;
 		case VALUE_JSON_DIFFS:
 			capstan_strbuf_append_str(out, "DIFFERENCES");
 			break;

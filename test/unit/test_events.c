@@ -216,6 +216,71 @@ test_positions(void)
 }
 
 /* Rows events of version 1, extra data, the dummy that only ends a statement. */
+/*
+ * Documents that are left as they are: those of before images, and of after images where they are the same.  Columns: INT, JSON.  An
+ * image is a null bitmap, the number, u32 length and the document: 04 01 is true, 04 02 false.
+ */
+static void
+test_left_documents(void)
+{
+	BinlogDecoder *decoder = capstan_binlog_create();
+	StrBuf		map = {NULL, 0, 0};
+	StrBuf		raw = {NULL, 0, 0};
+	StrBuf		text = {NULL, 0, 0};
+	BinlogEvent event;
+	CapstanError error;
+	SourceChange change;
+
+	build_table_map(&map, "03f5", "04", "010100");
+	for (int leave = 0; leave < 2; leave++)
+	{
+		SourceValueKind left = leave ? VALUE_JSON_BINARY : VALUE_JSON;
+
+		CHECK(build_decode(decoder, &map, &event, &error));
+		build_rows(&raw, 31, 2, "00 01000000 02000000 0401 00 02000000 02000000 0401"
+				   "00 01000000 02000000 0401 00 02000000 02000000 0402"
+				   "00 01000000 02000000 0401 02 02000000"
+				   "02 01000000 00 02000000 02000000 0401");
+		CHECK(build_decode(decoder, &raw, &event, &error));
+		for (int row = 0; row < 4; row++)
+		{
+			CHECK(capstan_binlog_next_change(decoder, &change, &error) == BINLOG_CHANGE);
+			CHECK(change.before[0].u.integer == 1 && change.after[0].u.integer == 2);
+			CHECK(change.before[1].kind == (row == 3 ? VALUE_NULL : left));
+			CHECK(change.after[1].kind == (row == 0 ? left : row == 2 ? VALUE_NULL : VALUE_JSON));
+			if (row == 1)
+				CHECK(change.after[1].u.bytes.length == 5 && memcmp(change.after[1].u.bytes.data, "false", 5) == 0);
+			if (change.before[1].kind == VALUE_JSON_BINARY)
+			{
+				capstan_strbuf_reset(&text);
+				CHECK(change.document_text((const uint8_t *) change.before[1].u.bytes.data, change.before[1].u.bytes.length, &text, &error));
+				CHECK_STR(text.data, "true");
+			}
+		}
+		CHECK(capstan_binlog_next_change(decoder, &change, &error) == BINLOG_END);
+
+		CHECK(build_decode(decoder, &map, &event, &error));
+		build_rows(&raw, 32, 2, "00 01000000 02000000 0401");
+		CHECK(build_decode(decoder, &raw, &event, &error));
+		CHECK(capstan_binlog_next_change(decoder, &change, &error) == BINLOG_CHANGE && change.before[1].kind == left);
+		/* an insert's is needed */
+		CHECK(build_decode(decoder, &map, &event, &error));
+		build_rows(&raw, 30, 2, "00 01000000 02000000 0401");
+		CHECK(build_decode(decoder, &raw, &event, &error));
+		CHECK(capstan_binlog_next_change(decoder, &change, &error) == BINLOG_CHANGE && change.after[1].kind == VALUE_JSON);
+		/* cut off */
+		CHECK(build_decode(decoder, &map, &event, &error));
+		build_rows(&raw, 32, 2, "00 01000000 03000000 0401");
+		CHECK(build_decode(decoder, &raw, &event, &error));
+		CHECK(capstan_binlog_next_change(decoder, &change, &error) == BINLOG_ERROR);
+		capstan_binlog_leave_documents(decoder);
+	}
+	capstan_strbuf_free(&map);
+	capstan_strbuf_free(&raw);
+	capstan_strbuf_free(&text);
+	capstan_binlog_free(decoder);
+}
+
 static void
 test_rows_events(void)
 {
@@ -427,5 +492,6 @@ test_events(void)
 	test_framing();
 	test_positions();
 	test_rows_events();
+	test_left_documents();
 	test_payloads();
 }

@@ -44,6 +44,44 @@ test_doubles(void)
 	capstan_strbuf_free(&out);
 }
 
+/* Decimals of up to 15 digits, of which up to 7 come after the point: each prints as it was written. */
+static void
+test_short_doubles(void)
+{
+	uint64_t	random = 1;
+	int			different = 0;
+
+	for (int i = 0; i < 200000; i++)
+	{
+		StrBuf		out = {NULL, 0, 0};
+		uint8_t		document[9] = {11};
+		CapstanError error;
+		char		expected[40];
+		double		value;
+		uint64_t	power = 1;
+		int			after;
+		uint64_t	number;
+
+		random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		after = 1 + (int) (random >> 60) % 7;
+		for (int digits = 1 + (int) (random >> 33) % 15; digits > 0; digits--)
+			power *= 10;
+		number = (random >> 8) % power;
+		power = 1;
+		for (int digit = 0; digit < after; digit++)
+			power *= 10;
+		snprintf(expected, sizeof(expected), "%s%llu.%0*llu", i % 2 ? "-" : "", (unsigned long long) (number / power), after,
+				 (unsigned long long) (number % power));
+		value = strtod(expected, NULL);
+		for (size_t last = strlen(expected) - 1; expected[last] == '0' && expected[last - 1] != '.'; last--)
+			expected[last] = '\0';
+		memcpy(document + 1, &value, sizeof(value));
+		different += !capstan_json_to_text(document, sizeof(document), &out, &error) || strcmp(out.data, expected) != 0;
+		capstan_strbuf_free(&out);
+	}
+	CHECK_MSG(different == 0, "%d doubles print in another way", different);
+}
+
 /* NULL: it must be refused. */
 static void
 check_json(const char *hex, const char *expected)
@@ -364,6 +402,7 @@ test_json(void)
 	test_differences();
 	test_text_differences();
 	test_doubles();
+	test_short_doubles();
 	test_documents();
 	CHECK(nested(1));
 	CHECK(nested(100));
