@@ -133,7 +133,8 @@ for my $case ([ 'strip', '{"a": "xy", "b": "\\\\u0000", "c": [""]}' ], [ 'replac
 	start_pipeline($pg, 'nul', ["v.nul_$policy"], nul_bytes => "'$policy'");
 	$nuls->stream;
 	$nuls->check if sync_pipeline($pg, 'nul');
-	is($pg->value('SELECT nul_bytes_applied FROM capstan.table_status'), 7, "$policy: the counter counts");
+	# not for the update that leaves the document alone, which stays as it is
+	is($pg->value('SELECT nul_bytes_applied FROM capstan.table_status'), 6, "$policy: the counter counts");
 	drop_pipeline($pg, 'nul');
 }
 $my->sql("CREATE TABLE v.h (id INT PRIMARY KEY, j JSON); INSERT INTO v.h VALUES (1, '1')");

@@ -35,6 +35,7 @@ CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent
 CREATE TABLE triggered LIKE parent; CREATE TABLE parted LIKE parent; CREATE DATABASE e; CREATE TABLE e.computed LIKE parent; CREATE TABLE e.wider LIKE parent;
 CREATE TABLE ruled LIKE parent; CREATE TABLE inherited LIKE parent; CREATE TABLE only_key (id INT PRIMARY KEY);
 CREATE TABLE checked LIKE parent; CREATE TABLE other LIKE plain; CREATE TABLE looks LIKE parent;
+CREATE TABLE docs (id INT PRIMARY KEY, n INT, j JSON, k JSON, t LONGTEXT); CREATE TABLE docs_parted LIKE docs; CREATE TABLE docs_keyless (id INT, n INT, j JSON, k JSON, t LONGTEXT);
 SQL
 $my->grant;
 my $targets = <<'SQL';
@@ -55,6 +56,9 @@ ALTER TABLE d.looks ENABLE ALWAYS TRIGGER look;
 CREATE TABLE d.parted (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id);
 CREATE TABLE d.parted_low PARTITION OF d.parted FOR VALUES FROM (MINVALUE) TO (50);
 CREATE TABLE d.parted_rest PARTITION OF d.parted DEFAULT;
+CREATE TABLE d.docs_parted (id integer PRIMARY KEY, n integer, j jsonb, k jsonb, t text) PARTITION BY RANGE (id);
+CREATE TABLE d.docs_parted_low PARTITION OF d.docs_parted FOR VALUES FROM (MINVALUE) TO (3);
+CREATE TABLE d.docs_parted_rest PARTITION OF d.docs_parted DEFAULT;
 CREATE TABLE e.computed (id integer PRIMARY KEY, v integer, w integer GENERATED ALWAYS AS (v * 2) STORED);
 CREATE TABLE e.wider (id integer PRIMARY KEY, v integer, extra text DEFAULT 'there', at timestamptz DEFAULT now());
 CREATE TABLE d.ruled (id integer PRIMARY KEY, v integer);
@@ -130,6 +134,20 @@ COMMIT;
 INSERT INTO texts VALUES ('a', 'x', 1), ('B', 'x', 2), ('ä2', 'X', 3); UPDATE texts SET k = 'A' WHERE k = 'a'; UPDATE texts SET n = n + 10, b = CONCAT(b, '!'); DELETE FROM texts WHERE k = 'b';
 SQL
 both_equal('one row many times');
+
+# Documents and texts that stay, beside what changes: short, compressed, in TOAST (hexadecimal digits), NULL; with a changed key, from and to NULL, and
+# changed by a row before in the same transaction; the whole document, and by differences to it.
+my $hex = join ', ', map { "SHA2('$_', 512)" } 1 .. 200;
+for my $table (qw(docs docs_parted docs_keyless))
+{
+	$my->sql(qq{USE d; INSERT INTO $table VALUES (1, 1, '{"a": 1.50, "b": "x"}', '[1, 2]', 'short'), (2, 1, JSON_OBJECT('r', REPEAT('y', 9000)), '1.0', REPEAT('z', 9000)),
+		(3, 1, JSON_ARRAY(CONCAT($hex)), JSON_OBJECT('k', 1), CONCAT($hex)), (4, 1, NULL, 'null', NULL), (5, 1, '{}', NULL, '');
+		START TRANSACTION; UPDATE $table SET n = n + 1; UPDATE $table SET k = JSON_ARRAY(k, n) WHERE id < 5; UPDATE $table SET n = n + 1; UPDATE $table SET id = id + 100 WHERE id IN (2, 3);
+		UPDATE $table SET n = n + 1, t = CONCAT(COALESCE(t, ''), '!') WHERE id IN (1, 103); UPDATE $table SET j = k WHERE id = 4; UPDATE $table SET j = NULL, n = 0 WHERE id = 5; UPDATE $table SET n = n + 1; COMMIT;
+		UPDATE $table SET n = n + 1; SET SESSION binlog_row_value_options = 'PARTIAL_JSON'; UPDATE $table SET j = JSON_SET(j, '\$.r', 'new') WHERE id = 102; UPDATE $table SET n = 7;
+		SET SESSION binlog_row_image = 'NOBLOB'; UPDATE $table SET n = n + 1; DELETE FROM $table WHERE id IN (1, 103); INSERT INTO $table VALUES (1, 1, '[true]', '"x"', 'again'); UPDATE $table SET n = 2 WHERE id = 1});
+}
+both_equal('documents that stay');
 
 my $toast = q{SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'd.plain'::regclass};
 my ($before, $hot) = ($db{direct}->value($toast), $db{direct}->value("SELECT pg_stat_get_tuples_hot_updated('d.plain'::regclass)"));
