@@ -70,7 +70,7 @@ can_batch(const TableMap *map, Relation relation)
 
 	if (relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relispartition)
 		return false;
-	if (relation->trigdesc != NULL)
+	if (relation->trigdesc != NULL || relation->rd_rules != NULL)
 		return false;
 	if (desc->constr != NULL && (desc->constr->has_generated_stored || COMPAT_HAS_VIRTUAL_COLUMNS(desc->constr)))
 		return false;
