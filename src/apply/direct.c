@@ -134,8 +134,6 @@ open_writer(ApplyTable *table)
 	writer = palloc0(sizeof(DirectWriter));
 	writer->context = context;
 	writer->relation = table_open(table->info->target, NoLock);
-	CheckCmdReplicaIdentity(writer->relation, CMD_UPDATE);
-	CheckCmdReplicaIdentity(writer->relation, CMD_DELETE);
 	open_result_relation(writer);
 	for (int i = 0; i < writer->result_relation->ri_NumIndices; i++)
 		if (RelationGetRelid(writer->result_relation->ri_IndexRelationDescs[i]) == table->map->key_index)
@@ -199,9 +197,8 @@ capstan_apply_end_group(void)
 		apply_direct_close(linitial(open_tables));
 }
 
-/* The row whose key was set (apply_set_row, apply_set_key) into writer->found; false if there is none. */
-static bool
-find_row(ApplyTable *table, DirectWriter *writer)
+bool
+direct_find_row(ApplyTable *table, DirectWriter *writer)
 {
 	/* what the index's code allocates for itself must live as long as the scan */
 	MemoryContext caller = MemoryContextSwitchTo(writer->context);
@@ -330,12 +327,21 @@ direct_check_result(ApplyTable *table, TM_Result result)
 	elog(ERROR, "changing a row of a target table gave %d", (int) result);
 }
 
+/* Is there a publication to which it could not be told?  Inserts can always. */
+static void
+check_replica_identity(DirectWriter *writer, bool *checked, CmdType command)
+{
+	if (!*checked)
+		CheckCmdReplicaIdentity(writer->relation, command);
+	*checked = true;
+}
+
 bool
 apply_direct_insert(ApplyTable *table)
 {
 	DirectWriter *writer = direct_writer(table);
 
-	if (find_row(table, writer))
+	if (direct_find_row(table, writer))
 	{
 		ExecClearTuple(writer->found);
 		return false;
@@ -383,7 +389,8 @@ apply_direct_update(ApplyTable *table)
 {
 	DirectWriter *writer = direct_writer(table);
 
-	if (!find_row(table, writer))
+	check_replica_identity(writer, &writer->may_update, CMD_UPDATE);
+	if (!direct_find_row(table, writer))
 		return false;
 	fill_row(table, writer);
 	update_found(table, writer);
@@ -395,8 +402,9 @@ apply_direct_change(ApplyTable *table, const SourceChange *change)
 {
 	DirectWriter *writer = direct_writer(table);
 
+	check_replica_identity(writer, &writer->may_update, CMD_UPDATE);
 	apply_set_key(table, change->after);
-	if (!find_row(table, writer))
+	if (!direct_find_row(table, writer))
 		return false;
 	fill_changed_row(table, writer, change);
 	update_found(table, writer);
@@ -409,7 +417,8 @@ apply_direct_delete(ApplyTable *table)
 	DirectWriter *writer = direct_writer(table);
 	TM_FailureData failure;
 
-	if (!find_row(table, writer))
+	check_replica_identity(writer, &writer->may_delete, CMD_DELETE);
+	if (!direct_find_row(table, writer))
 		return false;
 	direct_check_result(table, table_tuple_delete(writer->relation, &writer->found->tts_tid, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, false));

@@ -37,11 +37,15 @@ struct DirectWriter
 	int			arguments[INDEX_MAX_KEYS];	/* which argument each scan key compares with */
 	TupleTableSlot *found;
 	TupleTableSlot *row;
+	bool		may_update;		/* checked: publications do not forbid it */
+	bool		may_delete;
 	InsertBatch batch;
 };
 
 /* direct.c */
 extern DirectWriter *direct_writer(ApplyTable *table);
+/* The row whose key was set (apply_set_row, apply_set_key) into writer->found; false if there is none. */
+extern bool direct_find_row(ApplyTable *table, DirectWriter *writer);
 /* Raises where a row was changed by somebody else. */
 extern void direct_check_result(ApplyTable *table, TM_Result result);
 

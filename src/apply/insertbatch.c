@@ -18,6 +18,8 @@
  *	 INSERT .. ON CONFLICT, which says that there may be another one.  Then the row is taken out again and put the
  *	 other way (direct.c), before the next row gets its entries: it waits for other sessions, updates what is
  *	 there, and counts.
+ * - Somebody who reads the target's log (logical decoding) would be told of a second row with the key, which a copy of the target has no
+ *	 room for.  So where there may be one, the key is looked for beforehand all the same.
  *
  * An error is raised later than the row came.  The group is lost with it either way, and of several whole
  * transactions the one that is to blame is found by applying them one by one (worker/failure.c); capstan_apply_place
@@ -30,6 +32,8 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
+#include "replication/slot.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -116,11 +120,65 @@ insert_key_entry(DirectWriter *writer, TupleTableSlot *slot, IndexUniqueCheck ch
 						writer->batch.key_info);
 }
 
+/* A row of the batch as the one that is set. */
+static void
+set_row(ApplyTable *table, TupleTableSlot *slot)
+{
+	TableMap   *map = table->map;
+
+	slot_getallattrs(slot);
+	memcpy(table->values, slot->tts_values, sizeof(Datum) * map->natts);
+	memcpy(table->isnull, slot->tts_isnull, sizeof(bool) * map->natts);
+	apply_set_arguments(table);
+}
+
+/* Will our changes be decoded?  Asked when the transaction has its number: who begins to read after that does not read it. */
+static bool
+has_readers(Relation relation)
+{
+	int			nslots;
+	int			nactive;
+
+	if (!RelationIsLogicallyLogged(relation))
+		return false;
+	(void) GetTopTransactionId();
+	return ReplicationSlotsCountDBSlots(MyDatabaseId, &nslots, &nactive);
+}
+
+/*
+ * Puts those whose key is there already the other way (direct.c), and returns how many rows are left, at the beginning.  They keep their order, and
+ * those that are put do; before the others, which only makes unique values free.
+ */
+static int
+put_known(ApplyTable *table, DirectWriter *writer, int nrows)
+{
+	TupleTableSlot **slots = writer->batch.slots;
+	int			left = 0;
+
+	for (int i = 0; i < nrows; i++)
+	{
+		TupleTableSlot *slot = slots[i];
+
+		set_row(table, slot);
+		if (direct_find_row(table, writer))
+		{
+			ExecClearTuple(writer->found);
+			apply_put_row(table);
+			ExecClearTuple(slot);
+		}
+		else
+		{
+			slots[i] = slots[left];
+			slots[left++] = slot;
+		}
+	}
+	return left;
+}
+
 /* A row that was written, but whose key may be there already. */
 static void
 put_again(ApplyTable *table, DirectWriter *writer, TupleTableSlot *slot)
 {
-	TableMap   *map = table->map;
 	TM_FailureData failure;
 
 	CommandCounterIncrement();
@@ -128,10 +186,7 @@ put_again(ApplyTable *table, DirectWriter *writer, TupleTableSlot *slot)
 												  InvalidSnapshot, true, &failure, false));
 	CommandCounterIncrement();
 	/* it keeps the tuple by now, and not the values */
-	slot_getallattrs(slot);
-	memcpy(table->values, slot->tts_values, sizeof(Datum) * map->natts);
-	memcpy(table->isnull, slot->tts_isnull, sizeof(bool) * map->natts);
-	apply_set_arguments(table);
+	set_row(table, slot);
 	apply_put_row(table);
 }
 
@@ -139,8 +194,13 @@ static void
 write_rows(ApplyTable *table, DirectWriter *writer, int nrows)
 {
 	InsertBatch *batch = &writer->batch;
-	CommandId	command = GetCurrentCommandId(true);
+	CommandId	command;
 
+	if (has_readers(writer->relation))
+		nrows = put_known(table, writer, nrows);
+	if (nrows == 0)
+		return;
+	command = GetCurrentCommandId(true);
 	if (RelationGetDescr(writer->relation)->constr != NULL)
 		for (int i = 0; i < nrows; i++)
 			ExecConstraints(writer->result_relation, batch->slots[i], writer->estate);
