@@ -49,6 +49,7 @@ typedef struct ApplyTable
 	bool		remote;			/* a foreign table: rows may be there of which nothing was committed here */
 	bool		direct;			/* written without statements (direct.c) */
 	bool		runs_code;		/* triggers or rules may fire when it is written */
+	bool		fires;			/* its own do, or those of another server */
 	DirectWriter *writer;		/* open in this group; NULL: not yet */
 	List	   *partial_plans;	/* of PartialPlan (partialchange.c): UPDATEs of some columns */
 	List	   *keyless_plans;	/* of KeylessPlan (keyless.c) */

@@ -27,6 +27,7 @@
 #include "postgres.h"
 
 #include "executor/spi.h"
+#include "miscadmin.h"
 
 #include "apply/internal.h"
 #include "errcodes.h"
@@ -79,6 +80,36 @@ apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected)
 	if (rc != expected)
 		elog(ERROR, "statement on a target table returned %s", SPI_result_code_string(rc));
 	return SPI_processed;
+}
+
+bool
+apply_lock_row(ApplyTable *table)
+{
+	apply_need_plans(table);
+	while (apply_execute(table, apply_lock_plan(table), SPI_OK_SELECT) == 0)
+	{
+		bool		is_there;
+
+		SPI_freetuptable(SPI_tuptable);
+		is_there = apply_execute(table, table->select, SPI_OK_SELECT) > 0;
+		if (!is_there)
+			return false;
+		SPI_freetuptable(SPI_tuptable);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
+bool
+apply_row_appeared(ApplyTable *table)
+{
+	bool		is_there;
+
+	if (table->fires)
+		return false;
+	is_there = apply_lock_row(table);
+	SPI_freetuptable(SPI_tuptable);
+	return is_there;
 }
 
 bool
@@ -236,6 +267,36 @@ update_row(ApplyTable *table)
 	return table->update != NULL && apply_execute(table, table->update, SPI_OK_UPDATE) > 0;
 }
 
+/*
+ * The row that was set over the one with its key; true: there was none, it was inserted.
+ *
+ * An update may find no row, and the insert behind it one: somebody else took the row that the update waited for out, and put another one there, or
+ * did so between the two.  Then it is begun again.  Triggers and rules may be why nothing was found: what they suppress is not tried again.
+ */
+static bool
+overwrite(ApplyTable *table)
+{
+	bool		locked = false;
+
+	for (;;)
+	{
+		if (update_row(table))
+			return false;
+		/* a trigger of a partition, of which we do not know */
+		if (locked)
+			return false;
+		if (insert_row(table))
+			return true;
+		if (table->info->shared)
+			apply_raise_shared(table, NULL);
+		/* of a table of key columns alone nothing is to be updated */
+		if (table->fires || (!table->direct && table->update == NULL))
+			return false;
+		locked = !table->direct && apply_row_appeared(table);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 void
 apply_put_row(ApplyTable *table)
 {
@@ -245,7 +306,10 @@ apply_put_row(ApplyTable *table)
 		apply_raise_shared(table, NULL);
 	if (apply_is_exact(table))
 		table->counters.existing++;
-	(void) update_row(table);
+	if (table->fires)
+		(void) update_row(table);
+	else
+		(void) overwrite(table);
 }
 
 /* The same where an update, which leaves the key alone, says that a row with it should be there. */
@@ -255,23 +319,27 @@ put_updated(ApplyTable *table, const SourceChange *update)
 	if (table->direct && apply_direct_change(table, update))
 		return;
 	apply_set_row(table, with_documents(update, update->after));
-	if (!table->direct && update_row(table))
-		return;
-	if (insert_row(table))
-	{
-		if (apply_is_exact(table))
-			table->counters.missing++;
-	}
-	else if (table->info->shared)
-		apply_raise_shared(table, NULL);
+	if (overwrite(table) && apply_is_exact(table))
+		table->counters.missing++;
+}
+
+/* The row whose key was set; false: there is none. */
+static bool
+take_out(ApplyTable *table)
+{
+	/* a scan that does not wait may miss a row that somebody moves behind it, and meets it when it looks again */
+	if (table->direct)
+		return apply_direct_delete(table) || apply_direct_delete(table);
+	if (apply_execute(table, table->delete, SPI_OK_DELETE) > 0)
+		return true;
+	return apply_row_appeared(table) && apply_execute(table, table->delete, SPI_OK_DELETE) > 0;
 }
 
 static void
 delete_row(ApplyTable *table, const SourceValue *row)
 {
 	apply_set_key(table, row);
-	if (!(table->direct ? apply_direct_delete(table) : apply_execute(table, table->delete, SPI_OK_DELETE) > 0) &&
-		apply_is_exact(table))
+	if (!take_out(table) && apply_is_exact(table))
 		table->counters.missing++;
 }
 

@@ -58,6 +58,18 @@ extern void apply_direct_flush(ApplyTable *table);
 extern void apply_flush_before(ApplyTable *table);
 /* Do triggers or rules of the target fire for us?  Of partitions and the like we do not know: then it may be. */
 extern bool apply_runs_code(Relation relation);
+/* The same of the target alone, whatever its partitions have. */
+extern bool apply_fires(Relation relation);
+/*
+ * By statements: locks the row whose key was set, whatever others do meanwhile, and leaves all mapped columns of it in SPI_tuptable, which
+ * the caller frees; false: there is none.
+ */
+extern bool apply_lock_row(ApplyTable *table);
+/*
+ * A statement touched no row.  Is there one with the key that was set after all, which its snapshot did not show?  It is locked now: the
+ * next statement sees it.  Not where triggers or rules fire, which may be why.
+ */
+extern bool apply_row_appeared(ApplyTable *table);
 /* The row that was set, by statement; false: there is one with its key, or (no foreign table) a trigger did not let it in. */
 extern bool apply_insert_row(ApplyTable *table);
 /* Another pipeline's row has the key, or what else the unique index is of; NULL: it is the key. */

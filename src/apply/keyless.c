@@ -26,6 +26,7 @@
 #include "catalog/pg_index.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -41,7 +42,18 @@ typedef struct KeylessPlan
 	char	   *nulls;			/* by mapped column: 'n' or ' ' where the column is indexed, else ' ' */
 	SPIPlanPtr	update;			/* $1..$n: new values, $n+1..$2n: the row as it was; NULL until needed */
 	SPIPlanPtr	delete;			/* $1..$n: the row as it was; NULL until needed */
+	SPIPlanPtr	search;			/* the same: is there one? */
 } KeylessPlan;
+
+typedef enum KeylessAct
+{
+	KEYLESS_UPDATE,
+	KEYLESS_DELETE,
+	KEYLESS_SEARCH
+} KeylessAct;
+
+/* A row that is there and is not met by a statement so often is one that triggers of a partition leave as it is. */
+#define MOST_TRIES 10
 
 static void
 drop_plans(ApplyTable *table)
@@ -56,6 +68,8 @@ drop_plans(ApplyTable *table)
 			SPI_freeplan(plan->update);
 		if (plan->delete != NULL)
 			SPI_freeplan(plan->delete);
+		if (plan->search != NULL)
+			SPI_freeplan(plan->search);
 		pfree(plan->nulls);
 		pfree(plan);
 	}
@@ -144,8 +158,9 @@ append_row_search(StringInfo sql, ApplyTable *table, Relation relation, const ch
 }
 
 static SPIPlanPtr
-make_plan(ApplyTable *table, const char *nulls, bool update)
+make_plan(ApplyTable *table, const char *nulls, KeylessAct act)
 {
+	bool		update = act == KEYLESS_UPDATE;
 	TableMap   *map = table->map;
 	Relation	relation = relation_open(map->relid, NoLock);
 	int			nargs = update ? 2 * map->ncolumns : map->ncolumns;
@@ -165,9 +180,12 @@ make_plan(ApplyTable *table, const char *nulls, bool update)
 			appendStringInfo(&sql, "%s%s = $%d", i > 0 ? ", " : "",
 							 quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(relation), map->columns[i].attnum - 1)->attname)), i + 1);
 	}
-	else
+	else if (act == KEYLESS_DELETE)
 		appendStringInfo(&sql, "DELETE FROM %s", name);
-	appendStringInfoString(&sql, has_other_tables(relation) ? " WHERE (tableoid, ctid) = " : " WHERE ctid = ");
+	if (act == KEYLESS_SEARCH)
+		appendStringInfoString(&sql, "SELECT WHERE EXISTS ");
+	else
+		appendStringInfoString(&sql, has_other_tables(relation) ? " WHERE (tableoid, ctid) = " : " WHERE ctid = ");
 	append_row_search(&sql, table, relation, name, nulls, update ? map->ncolumns : 0);
 	plan = apply_keep_plan(sql.data, nargs, types);
 	relation_close(relation, NoLock);
@@ -176,7 +194,7 @@ make_plan(ApplyTable *table, const char *nulls, bool update)
 
 /* The plan for rows with these NULLs. */
 static SPIPlanPtr
-find_plan(ApplyTable *table, const char *nulls, bool update)
+find_plan(ApplyTable *table, const char *nulls, KeylessAct act)
 {
 	TableMap   *map = table->map;
 	char	   *wanted = palloc(map->ncolumns);
@@ -211,9 +229,9 @@ find_plan(ApplyTable *table, const char *nulls, bool update)
 		table->keyless_plans = lappend(table->keyless_plans, plan);
 		MemoryContextSwitchTo(caller);
 	}
-	statement = update ? &plan->update : &plan->delete;
+	statement = act == KEYLESS_UPDATE ? &plan->update : act == KEYLESS_DELETE ? &plan->delete : &plan->search;
 	if (*statement == NULL)
-		*statement = make_plan(table, wanted, update);
+		*statement = make_plan(table, wanted, act);
 	return *statement;
 }
 
@@ -227,6 +245,32 @@ execute(SPIPlanPtr plan, Datum *arguments, const char *nulls, int expected)
 	if (rc != expected)
 		elog(ERROR, "statement on a target table without a key returned %s", SPI_result_code_string(rc));
 	return SPI_processed;
+}
+
+/*
+ * Updates or deletes one row that is what it was; false: there is none.  A statement that waited for somebody who then changed something else in the row
+ * touches none, for the row is at another place by then; and the next one finds it.  Not where triggers or rules fire, which may be why.
+ */
+static bool
+change_one(ApplyTable *table, KeylessAct act, Datum *arguments, const char *nulls, int before)
+{
+	int			expected = act == KEYLESS_UPDATE ? SPI_OK_UPDATE : SPI_OK_DELETE;
+
+	for (int i = 0; i < MOST_TRIES; i++)
+	{
+		bool		is_there;
+
+		if (execute(find_plan(table, nulls + before, act), arguments, nulls, expected) > 0)
+			return true;
+		if (table->fires)
+			return false;
+		is_there = execute(find_plan(table, nulls + before, KEYLESS_SEARCH), arguments + before, nulls + before, SPI_OK_SELECT) > 0;
+		SPI_freetuptable(SPI_tuptable);
+		if (!is_there)
+			return false;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
 }
 
 static void
@@ -250,7 +294,7 @@ update_row(ApplyTable *table, const SourceChange *change)
 	apply_set_row(table, change->after);
 	memcpy(arguments, table->arguments, sizeof(Datum) * n);
 	memcpy(nulls, table->nulls, n);
-	if (execute(find_plan(table, nulls + n, true), arguments, nulls, SPI_OK_UPDATE) > 0)
+	if (change_one(table, KEYLESS_UPDATE, arguments, nulls, n))
 		return;
 	(void) apply_execute(table, table->insert, SPI_OK_INSERT);
 	table->counters.missing++;
@@ -260,7 +304,7 @@ static void
 delete_row(ApplyTable *table, const SourceValue *row)
 {
 	apply_set_row(table, row);
-	if (execute(find_plan(table, table->nulls, false), table->arguments, table->nulls, SPI_OK_DELETE) == 0)
+	if (!change_one(table, KEYLESS_DELETE, table->arguments, table->nulls, 0))
 		table->counters.missing++;
 }
 

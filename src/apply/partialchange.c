@@ -214,7 +214,7 @@ patch_documents(ApplyTable *table, const SourceChange *change, SourceValue *row)
 	bool		is_there;
 
 	apply_set_key(table, change->before);
-	is_there = apply_execute(table, apply_lock_plan(table), SPI_OK_SELECT) > 0;
+	is_there = apply_lock_row(table);
 	found = SPI_tuptable;
 	for (int i = 0; i < map->ncolumns && is_there; i++)
 	{
@@ -275,6 +275,16 @@ update_some(ApplyTable *table, const SourceValue *old, const SourceValue *row, b
 	return SPI_processed;
 }
 
+/* The same, also if it takes somebody else's leave. */
+static bool
+update_row(ApplyTable *table, const SourceChange *change, const SourceValue *row, bool key_changed)
+{
+	if (update_some(table, change->before, row, key_changed) > 0)
+		return true;
+	apply_set_key(table, change->before);
+	return apply_row_appeared(table) && update_some(table, change->before, row, key_changed) > 0;
+}
+
 static void
 apply_update(ApplyTable *table, const SourceChange *change)
 {
@@ -329,7 +339,7 @@ apply_update(ApplyTable *table, const SourceChange *change)
 		raise_image(table, NULL, "its key moved into the part of the table that is copied already, and not all of its columns are there");
 
 	if ((has_diffs && !patch_documents(table, change, row)) ||
-		update_some(table, change->before, row, key_changed) == 0)
+		!update_row(table, change, row, key_changed))
 	{
 		if (apply_is_exact(table))
 			raise_image(table, NULL, "the target does not have the row that was changed, and not all of its columns are there to put it");

@@ -283,16 +283,22 @@ drop_map(ApplyTable *table)
 }
 
 bool
-apply_runs_code(Relation relation)
+apply_fires(Relation relation)
 {
 	const TriggerDesc *triggers = relation->trigdesc;
 
-	if (relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || relation->rd_rules != NULL)
+	if (relation->rd_rules != NULL)
 		return true;
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 		if (triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS || triggers->triggers[i].tgenabled == TRIGGER_FIRES_ON_REPLICA)
 			return true;
 	return false;
+}
+
+bool
+apply_runs_code(Relation relation)
+{
+	return relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || apply_fires(relation);
 }
 
 void
@@ -325,6 +331,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 		ForceSyncCommit();
 	table->direct = apply_direct_is_possible(table, relation);
 	table->runs_code = apply_runs_code(relation);
+	table->fires = table->remote || apply_fires(relation);
 
 	caller = MemoryContextSwitchTo(table->map->context);
 	table->values = palloc(sizeof(Datum) * table->map->natts);
