@@ -211,7 +211,7 @@ store(Incident *incident, PipelineSlot *slot, int64 pipeline_id, bool is_pipelin
 }
 
 /*
- * A definite failure takes the whole transactions of its group back with it, and at the group's commit it is not even known
+ * A definite failure (and want of memory) takes the whole transactions of its group back with it, and at the group's commit it is not even known
  * which one it is.  Then nothing is halted yet: the next worker commits them one by one, so that all that comes before the
  * failure is applied and the incident names its transaction.
  */
@@ -280,7 +280,8 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 
 	transient = capstan_errcode_is_transient(error->sqlerrcode) || may_be_under_way(error, slot) || may_be_rotated(error) ||
 		is_superseded(slot, is_pipeline_worker);
-	if (is_pipeline_worker && !transient && set_apart(slot))
+	/* the next try takes as much memory and as many locks, each transaction by itself far less */
+	if (is_pipeline_worker && (!transient || error->sqlerrcode == ERRCODE_OUT_OF_MEMORY) && set_apart(slot))
 	{
 		ereport(LOG,
 				(errcode(error->sqlerrcode),
