@@ -108,6 +108,12 @@ extern void capstan_apply_trim(void);
 /* Before the transaction of a group is committed: closes what was kept open for it. */
 extern void capstan_apply_end_group(void);
 
+/*
+ * Did the open transaction change rows again, which it had written itself, so often that it should be committed?  Until then none of their old
+ * versions can go: each has to be passed by to find the row, and takes its room.
+ */
+extern bool capstan_apply_wants_commit(void);
+
 /* Writes what is kept back to be written together: in the open transaction, before the counters are saved. */
 extern void capstan_apply_flush(void);
 

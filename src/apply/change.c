@@ -32,6 +32,34 @@
 #include "apply/internal.h"
 #include "errcodes.h"
 
+/*
+ * Rows that the open transaction changes again, before it should be committed: by the direct way 20, which let a page be pruned before it is
+ * full; a statement, which does not tell whose row it changed, takes longer itself.
+ */
+#define MOST_REWRITTEN 500
+#define SURELY_REWRITTEN 25
+
+static int	rewritten = 0;
+
+void
+apply_note_rewritten(bool sure)
+{
+	rewritten += sure ? SURELY_REWRITTEN : 1;
+}
+
+bool
+capstan_apply_wants_commit(void)
+{
+	return rewritten >= MOST_REWRITTEN;
+}
+
+void
+capstan_apply_end_group(void)
+{
+	apply_direct_close_all();
+	rewritten = 0;
+}
+
 void
 apply_set_row(ApplyTable *table, const SourceValue *row)
 {
@@ -79,6 +107,8 @@ apply_execute(ApplyTable *table, SPIPlanPtr plan, int expected)
 	MemoryContextSwitchTo(caller);
 	if (rc != expected)
 		elog(ERROR, "statement on a target table returned %s", SPI_result_code_string(rc));
+	if (rc == SPI_OK_UPDATE || rc == SPI_OK_DELETE)
+		apply_note_rewritten(false);
 	return SPI_processed;
 }
 

@@ -191,7 +191,7 @@ capstan_apply_flush(void)
 }
 
 void
-capstan_apply_end_group(void)
+apply_direct_close_all(void)
 {
 	while (open_tables != NIL)
 		apply_direct_close(linitial(open_tables));
@@ -222,6 +222,16 @@ direct_find_row(ApplyTable *table, DirectWriter *writer)
 		ExecClearTuple(writer->found);
 		XactLockTableWait(other, NULL, NULL, XLTW_None);
 	}
+}
+
+/* The row that was found is about to be changed. */
+static void
+note_found(DirectWriter *writer)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(writer->found, false, NULL);
+
+	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+		apply_note_rewritten(true);
 }
 
 /* The row that was set, in writer->row. */
@@ -377,6 +387,7 @@ update_found(ApplyTable *table, DirectWriter *writer)
 	COMPAT_UPDATE_INDEXES update_indexes;
 
 	store_row(writer);
+	note_found(writer);
 	direct_check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));
 	if (COMPAT_UPDATES_INDEXES(update_indexes))
@@ -420,6 +431,7 @@ apply_direct_delete(ApplyTable *table)
 	check_replica_identity(writer, &writer->may_delete, CMD_DELETE);
 	if (!direct_find_row(table, writer))
 		return false;
+	note_found(writer);
 	direct_check_result(table, table_tuple_delete(writer->relation, &writer->found->tts_tid, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, false));
 	end_command(writer);

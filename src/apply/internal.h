@@ -39,6 +39,8 @@ extern void apply_check_owner(ApplyTable *table);
 extern void apply_keyless_change(ApplyTable *table, const SourceChange *change);
 /* All changes are left to the copy until the table is copied: nothing else tells which rows it will bring. */
 extern bool apply_waits_for_copy(const ApplyTable *table);
+/* change.c: a row was updated or deleted that the open transaction wrote itself (sure), or may have written; see capstan_apply_wants_commit. */
+extern void apply_note_rewritten(bool sure);
 /* change.c: VALUE_JSON of a VALUE_JSON_BINARY, in the current context. */
 extern SourceValue apply_document_text(const SourceChange *change, const SourceColumn *column, const SourceValue *document);
 
@@ -50,6 +52,7 @@ extern bool apply_direct_update(ApplyTable *table);	/* false: there is none */
 extern bool apply_direct_change(ApplyTable *table, const SourceChange *change);
 extern bool apply_direct_delete(ApplyTable *table);	/* false: there is none */
 extern void apply_direct_close(ApplyTable *table);
+extern void apply_direct_close_all(void);
 /* insertbatch.c: an insert that is written with others.  Then, or never, its errors are raised. */
 extern void apply_direct_add(ApplyTable *table, const SourceValue *row);
 /* Writes what was added. */

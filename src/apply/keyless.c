@@ -244,6 +244,7 @@ execute(SPIPlanPtr plan, Datum *arguments, const char *nulls, int expected)
 	MemoryContextSwitchTo(caller);
 	if (rc != expected)
 		elog(ERROR, "statement on a target table without a key returned %s", SPI_result_code_string(rc));
+	apply_note_rewritten(false);
 	return SPI_processed;
 }
 

@@ -272,6 +272,7 @@ update_some(ApplyTable *table, const SourceValue *old, const SourceValue *row, b
 	if (SPI_execute_plan(plan, arguments, nulls, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "update of a target table returned %s", SPI_result_code_string(SPI_result));
 	MemoryContextSwitchTo(caller);
+	apply_note_rewritten(false);
 	return SPI_processed;
 }
 

@@ -87,6 +87,7 @@ typedef struct PipelineRun
 	/* Group: the open Postgres transaction. */
 	bool		group_open;
 	int64		group_rows;
+	int64		commit_takes;	/* by and large, microseconds */
 	int64		group_bytes;
 	int64		group_transactions;
 	TimestampTz group_started_at;

@@ -281,11 +281,13 @@ capstan_stream_commit(PipelineRun *run)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		interval_over = TimestampDifferenceExceeds(run->progress_saved_at, now, PROGRESS_INTERVAL_MS);
+	TimestampTz flushed;
 
 	if (!run->group_open)
 		return;
 	Assert(!run->in_transaction);
 	flush_rows(run);
+	flushed = GetCurrentTimestamp();
 	flush_counters(run, interval_over);
 	CAPSTAN_FAULT("group_before_progress");
 	save_progress(run);
@@ -300,6 +302,7 @@ capstan_stream_commit(PipelineRun *run)
 	CAPSTAN_FAULT("group_committed");
 	MemoryContextSwitchTo(run->event_context);
 	run->group_open = false;
+	run->commit_takes += (GetCurrentTimestamp() - flushed - run->commit_takes) / 8;
 	run->progress_dirty = false;
 	if (interval_over)
 		run->progress_saved_at = now;
@@ -331,13 +334,20 @@ report_stats_if_due(PipelineRun *run)
 	run->stats_due = 0;
 }
 
+/* Old versions of its rows are in the way.  But a group lasts as long as a commit, which may have to wait for a disk. */
+static bool
+is_rewriting(PipelineRun *run)
+{
+	return capstan_apply_wants_commit() && GetCurrentTimestamp() - run->group_started_at >= run->commit_takes;
+}
+
 void
 capstan_stream_commit_if_due(PipelineRun *run, bool more_waiting)
 {
 	if (run->group_open)
 	{
 		if (!more_waiting || MyPlace.alone || run->group_rows >= capstan_group_rows ||
-			run->group_bytes >= (int64) capstan_group_bytes * 1024 ||
+			run->group_bytes >= (int64) capstan_group_bytes * 1024 || is_rewriting(run) ||
 			TimestampDifferenceExceeds(run->group_started_at, run->clock, capstan_group_time))
 			capstan_stream_commit(run);
 		return;

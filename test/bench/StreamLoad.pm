@@ -2,6 +2,7 @@
 #
 # Tables of schema bench:
 #   t, s      rows of 215 bytes, for transactions of 1000 rows and for those of one
+#   hot       ten such rows, which are updated again and again
 #   sb1..10   those of sysbench's OLTP load: one secondary index
 #   wide      a text of 10 kB a row, which does not compress well
 #   docs      a JSON document of 10 kB a row
@@ -44,14 +45,14 @@ sub sizes
 	return %size;
 }
 
-sub tables { return ('t', 's', 'wide', 'docs', 'cols', 'mark', map { "sb$_" } 1 .. 10) }
+sub tables { return ('t', 's', 'hot', 'wide', 'docs', 'cols', 'mark', map { "sb$_" } 1 .. 10) }
 
 sub mysql_tables
 {
 	my ($bench) = @_;
 	my $texts = join ', ', map { "($_, (" . _mysql_text($_) . "), '" . _document($_) . "')" } 1 .. $TEXTS;
 
-	return "CREATE DATABASE bench; USE bench; CREATE TABLE t ($ROW); CREATE TABLE s ($ROW);"
+	return "CREATE DATABASE bench; USE bench; CREATE TABLE t ($ROW); CREATE TABLE s ($ROW); CREATE TABLE hot ($ROW);"
 	  . join('', map { "CREATE TABLE sb$_ ($SBTEST, KEY k (k));" } 1 .. 10)
 	  . 'CREATE TABLE wide (id BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL, body TEXT NOT NULL);'
 	  . 'CREATE TABLE docs (id BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL, doc JSON NOT NULL);'
@@ -93,7 +94,8 @@ sub _loops
 	my %single = (
 		insert => "INSERT INTO bench.s VALUES (i, i % 1000, repeat(concat(i % 1000, ' '), 24), concat('row ', i, repeat('.', 40)))",
 		update => "UPDATE bench.s SET b = concat('new ', i, repeat(',', 40)), n = n + 1 WHERE id = i",
-		delete => 'DELETE FROM bench.s WHERE id = i');
+		delete => 'DELETE FROM bench.s WHERE id = i',
+		hot => 'UPDATE bench.hot SET n = n + 1 WHERE id = i % 10 + 1');
 
 	return (\%bulk, \%single);
 }
@@ -162,12 +164,13 @@ sub _kind
 		postgres => ["CALL lib.$procedure(0, $count)"] };
 }
 
-# Rows for the mix.
+# Rows for the mix, and those that are hot.
 sub fill
 {
 	my ($bench) = @_;
 	my @fill = map { my $t = "bench.sb$_"; "INSERT INTO $t SELECT n, n * 5, concat('first ', n, repeat('-', 90)), repeat('pad ', 14) FROM lib.k" } 1 .. 10;
 
+	push @fill, "INSERT INTO bench.hot SELECT n, 0, repeat('a', 110), repeat('b', 50) FROM lib.k WHERE n <= 10";
 	return { name => 'fill', mysql => [ join '; ', @fill ], postgres => [ join '; ', @fill ] };
 }
 
@@ -210,6 +213,7 @@ sub kinds
 		_kind('single-row inserts', 'single_insert', $size{single}, ['s'], halves => 1),
 		_kind('single-row updates', 'single_update', $size{single}, ['s'], halves => 1),
 		_kind('single-row deletes', 'single_delete', $size{single}, ['s'], halves => 1),
+		_kind('single-row updates of ten rows', 'single_hot', $size{single}, ['hot']),
 		_kind('sysbench-like mix, 10 tables, 4 rows each', 'mix', $size{mix}, \@sb, changes => $size{mix} * 4),
 		$nothing,
 		_kind('inserts of 10 kB texts, 100 rows each', 'bulk_wide', $size{wide}, ['wide'], transactions => $size{wide} / 100),

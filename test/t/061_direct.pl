@@ -8,7 +8,7 @@
 # Inserts, which the direct way gathers over transactions: more than it keeps, between changes of the same and of another table; keys that
 # are in the target already, committed or by a session that commits or rolls back; a row refused in the middle. A schema of targets that gets another name.
 # Asserted: both equal the source; triggers fired; TOAST of an update that leaves the value alone is not written again, updates
-# of columns without index are HOT; the halts are alike, and name transaction and table of the row that is refused, though rows of other
+# of columns without index are HOT, and so are those of one row a thousand times; the halts are alike, and name transaction and table of the row that is refused, though rows of other
 # transactions and tables were gathered with it; the same rows are surprises.
 # Not asserted: speed.
 
@@ -134,6 +134,24 @@ COMMIT;
 INSERT INTO texts VALUES ('a', 'x', 1), ('B', 'x', 2), ('ä2', 'X', 3); UPDATE texts SET k = 'A' WHERE k = 'a'; UPDATE texts SET n = n + 10, b = CONCAT(b, '!'); DELETE FROM texts WHERE k = 'b';
 SQL
 both_equal('one row many times');
+
+# A row that is changed again and again, while it does not run: old versions go in between, so that the table stays small. In one go they would take 150 pages.
+$my->sql("USE d; INSERT INTO other VALUES (1, 0, 1, NULL, REPEAT('h', 200), NULL, NULL)");
+both_equal('a row that will be hot');
+for my $name (sort keys %db) { $db{$name}->safe_psql("SELECT capstan.stop_pipeline('$name')") }
+$my->sql(q{USE d;
+DELIMITER //
+CREATE PROCEDURE often(i INT) BEGIN WHILE i > 0 DO UPDATE other SET n = n + 1 WHERE id = 1; SET i = i - 1; END WHILE; END
+//
+DELIMITER ;
+CALL often(5000)});
+for my $name (sort keys %db) { $db{$name}->safe_psql("SELECT capstan.start_pipeline('$name')") }
+# not by a statement that waits: its snapshot would keep the old versions
+for my $db (values %db) { poll_until { $db->value('SELECT n FROM d.other WHERE id = 1') == 5000 } }
+# a statement does not tell that the row was ours
+cmp_ok($db{direct}->value(q{SELECT pg_relation_size('d.other') / current_setting('block_size')::int}), '<', 130, 'its table has few pages');
+both_equal('a hot row');
+$my->sql('DELETE FROM d.other');
 
 # Documents and texts that stay, beside what changes: short, compressed, in TOAST (hexadecimal digits), NULL; with a changed key, from and to NULL, and
 # changed by a row before in the same transaction; the whole document, and by differences to it.
