@@ -38,6 +38,7 @@ typedef struct ApplyTable
 
 	/* Made at first use and again after the target's definition changed. */
 	bool		valid;
+	bool		marked;			/* table.c's: invalidations look at it */
 	uint32		schema_hash;	/* of the target's schema, as its invalidations name it */
 	TableMap   *map;
 	Oid			table_owner;

@@ -29,8 +29,11 @@
 #include "base/pages.h"
 #include "errcodes.h"
 
-/* All ApplyTables of this process, for the invalidation callback. */
+/* All ApplyTables of this process. */
 static List *all_tables = NIL;
+
+/* Those that are valid, and some that were: what invalidations have to look at.  Others of thousands need not be marked. */
+static List *marked_tables = NIL;
 
 /* Since the last trim: maps made. */
 static int	opened = 0;
@@ -43,7 +46,7 @@ target_changed(Datum arg, Oid relid)
 {
 	ListCell   *cell;
 
-	foreach(cell, all_tables)
+	foreach(cell, marked_tables)
 	{
 		ApplyTable *table = lfirst(cell);
 
@@ -65,7 +68,7 @@ schema_changed(Datum arg, int cacheid, uint32 hashvalue)
 {
 	ListCell   *cell;
 
-	foreach(cell, all_tables)
+	foreach(cell, marked_tables)
 	{
 		ApplyTable *table = lfirst(cell);
 
@@ -301,6 +304,22 @@ apply_runs_code(Relation relation)
 	return relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || apply_fires(relation);
 }
 
+/* Invalidations are heeded from now on. */
+static void
+mark_valid(ApplyTable *table)
+{
+	MemoryContext caller;
+
+	if (!table->marked)
+	{
+		caller = MemoryContextSwitchTo(TopMemoryContext);
+		marked_tables = lappend(marked_tables, table);
+		MemoryContextSwitchTo(caller);
+		table->marked = true;
+	}
+	table->valid = true;
+}
+
 void
 capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 {
@@ -318,7 +337,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 
 	apply_direct_close(table);
 	/* before looking: an invalidation that comes meanwhile must be seen again */
-	table->valid = true;
+	mark_valid(table);
 	relation = try_relation_open(table->info->target, NoLock);
 	apply_check_owner(table);
 	drop_map(table);
@@ -346,6 +365,7 @@ void
 capstan_apply_table_free(ApplyTable *table)
 {
 	all_tables = list_delete_ptr(all_tables, table);
+	marked_tables = list_delete_ptr(marked_tables, table);
 	apply_direct_close(table);
 	drop_map(table);
 	if (table->range_context != NULL)
@@ -370,11 +390,14 @@ capstan_apply_trim(void)
 		Assert(table->writer == NULL);
 		drop_map(table);
 		table->valid = false;
+		table->marked = false;
 		if (table->range_context != NULL)
 			MemoryContextReset(table->range_context);
 		table->nranges = 0;
 		table->ranges = NULL;
 	}
+	list_free(marked_tables);
+	marked_tables = NIL;
 	/* Postgres keeps some 8 kB of each table that a process has ever opened, and never fewer */
 	InvalidateSystemCaches();
 	capstan_pages_trim();
