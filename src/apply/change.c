@@ -44,7 +44,9 @@ static int	rewritten = 0;
 void
 apply_note_rewritten(bool sure)
 {
-	rewritten += sure ? SURELY_REWRITTEN : 1;
+	/* one source transaction may go on for more rows than an int counts */
+	if (rewritten < MOST_REWRITTEN)
+		rewritten += sure ? SURELY_REWRITTEN : 1;
 }
 
 bool
