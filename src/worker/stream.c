@@ -334,11 +334,12 @@ report_stats_if_due(PipelineRun *run)
 	run->stats_due = 0;
 }
 
-/* Old versions of its rows are in the way.  But a group lasts as long as a commit, which may have to wait for a disk. */
+/* Old versions of its rows are in the way.  But where commits wait for a disk a group lasts as long as one. */
 static bool
 is_rewriting(PipelineRun *run)
 {
-	return capstan_apply_wants_commit() && GetCurrentTimestamp() - run->group_started_at >= run->commit_takes;
+	return capstan_apply_wants_commit() &&
+		(synchronous_commit == SYNCHRONOUS_COMMIT_OFF || GetCurrentTimestamp() - run->group_started_at >= run->commit_takes);
 }
 
 void

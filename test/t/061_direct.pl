@@ -149,7 +149,7 @@ for my $name (sort keys %db) { $db{$name}->safe_psql("SELECT capstan.start_pipel
 # not by a statement that waits: its snapshot would keep the old versions
 for my $db (values %db) { poll_until { $db->value('SELECT n FROM d.other WHERE id = 1') == 5000 } }
 # a statement does not tell that the row was ours
-cmp_ok($db{direct}->value(q{SELECT pg_relation_size('d.other') / current_setting('block_size')::int}), '<', 130, 'its table has few pages');
+cmp_ok($db{direct}->value(q{SELECT pg_relation_size('d.other') / current_setting('block_size')::int}), '<', 40, 'its table has few pages');
 both_equal('a hot row');
 $my->sql('DELETE FROM d.other');
 
