@@ -30,6 +30,7 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
