@@ -205,7 +205,7 @@ extern bool capstan_source_labels_are_told(const SourceColumn *column);
 
 /*
  * The consumer will not look at these values again, which it has from a producer: what they have of large bytes goes back to the
- * system at once.  So a row of 200 MB is not there three times while it is written.
+ * system at once.  So a row of 200 MB is not there once more while it is written.
  */
 extern void capstan_source_values_forget(const SourceValue *values, int nvalues);
 

@@ -36,6 +36,7 @@
 #include "utils/snapmgr.h"
 
 #include "apply/direct.h"
+#include "base/pages.h"
 #include "compat.h"
 
 /* Targets that are kept open at a time: each takes some tens of kilobytes. */
@@ -243,6 +244,37 @@ fill_row(ApplyTable *table, DirectWriter *writer)
 	ExecClearTuple(writer->row);
 	memcpy(writer->row->tts_values, table->values, sizeof(Datum) * natts);
 	memcpy(writer->row->tts_isnull, table->isnull, sizeof(bool) * natts);
+	ExecStoreVirtualTuple(writer->row);
+}
+
+/*
+ * As heap_form_tuple() does it, which has its tuple written with zero bytes first: here what is moved is never there twice.
+ */
+void
+direct_form_row(TupleTableSlot *slot)
+{
+	TupleDesc	desc = slot->tts_tupleDescriptor;
+	Size		header_size = SizeofHeapTupleHeader;
+	Size		size = heap_compute_data_size(desc, slot->tts_values, slot->tts_isnull);
+	bool		has_nulls = memchr(slot->tts_isnull, true, desc->natts) != NULL;
+	HeapTuple	tuple;
+	HeapTupleHeader header;
+
+	if (has_nulls)
+		header_size += BITMAPLEN(desc->natts);
+	header_size = MAXALIGN(header_size);
+	tuple = MemoryContextAlloc(slot->tts_mcxt, HEAPTUPLESIZE + header_size + size);
+	capstan_pages_clear(tuple, HEAPTUPLESIZE + header_size + size);
+	header = (HeapTupleHeader) ((char *) tuple + HEAPTUPLESIZE);
+	tuple->t_len = header_size + size;
+	tuple->t_data = header;
+	ItemPointerSetInvalid(&tuple->t_self);
+	ItemPointerSetInvalid(&header->t_ctid);
+	HeapTupleHeaderSetNatts(header, desc->natts);
+	header->t_hoff = header_size;
+	heap_fill_tuple(desc, slot->tts_values, slot->tts_isnull, (char *) header + header_size, size,
+					&header->t_infomask, has_nulls ? header->t_bits : NULL);
+	ExecStoreHeapTuple(tuple, slot, true);
 }
 
 /*
@@ -277,6 +309,7 @@ fill_changed_row(ApplyTable *table, DirectWriter *writer, const SourceChange *ch
 	TableMap   *map = table->map;
 	Datum	   *values = writer->row->tts_values;
 	bool	   *isnull = writer->row->tts_isnull;
+	bool		moves = false;
 
 	ExecClearTuple(writer->row);
 	memset(values, 0, sizeof(Datum) * map->natts);
@@ -299,16 +332,19 @@ fill_changed_row(ApplyTable *table, DirectWriter *writer, const SourceChange *ch
 			text = apply_document_text(change, column->source, value);
 			value = &text;
 		}
-		values[a] = capstan_map_value(column, value, &isnull[a]);
+		moves |= capstan_map_value_to_move(column, value, &values[a], &isnull[a]);
 	}
+	if (moves)
+		direct_form_row(writer->row);
+	else
+		ExecStoreVirtualTuple(writer->row);
 	capstan_source_values_forget(change->before, map->nsource);
 	capstan_source_values_forget(change->after, map->nsource);
 }
 
 static void
-store_row(DirectWriter *writer)
+check_row(DirectWriter *writer)
 {
-	ExecStoreVirtualTuple(writer->row);
 	writer->row->tts_tableOid = RelationGetRelid(writer->relation);
 	if (RelationGetDescr(writer->relation)->constr != NULL)
 		ExecConstraints(writer->result_relation, writer->row, writer->estate);
@@ -357,7 +393,7 @@ apply_direct_insert(ApplyTable *table)
 		return false;
 	}
 	fill_row(table, writer);
-	store_row(writer);
+	check_row(writer);
 	table_tuple_insert(writer->relation, writer->row, GetCurrentCommandId(true), 0, NULL);
 	if (writer->result_relation->ri_NumIndices > 0)
 		(void) COMPAT_INSERT_INDEX_TUPLES(writer->result_relation, writer->row, writer->estate);
@@ -386,7 +422,7 @@ update_found(ApplyTable *table, DirectWriter *writer)
 	LockTupleMode lockmode;
 	COMPAT_UPDATE_INDEXES update_indexes;
 
-	store_row(writer);
+	check_row(writer);
 	note_found(writer);
 	direct_check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));

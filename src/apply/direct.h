@@ -44,6 +44,8 @@ struct DirectWriter
 
 /* direct.c */
 extern DirectWriter *direct_writer(ApplyTable *table);
+/* The slot's values made its tuple; for those of capstan_map_row_to_move. */
+extern void direct_form_row(TupleTableSlot *slot);
 /* The row whose key was set (apply_set_row, apply_set_key) into writer->found; false if there is none. */
 extern bool direct_find_row(ApplyTable *table, DirectWriter *writer);
 /* Raises where a row was changed by somebody else. */

@@ -30,6 +30,7 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -88,6 +89,7 @@ apply_direct_add(ApplyTable *table, const SourceValue *row)
 	InsertBatch *batch = &writer->batch;
 	TupleTableSlot *slot;
 	MemoryContext caller;
+	bool		moves;
 
 	if (batch->nrows == batch->nslots)
 	{
@@ -98,14 +100,17 @@ apply_direct_add(ApplyTable *table, const SourceValue *row)
 	slot = batch->slots[batch->nrows];
 	ExecClearTuple(slot);
 	caller = MemoryContextSwitchTo(batch->context);
-	capstan_map_row(table->map, row, slot->tts_values, slot->tts_isnull);
+	moves = capstan_map_row_to_move(table->map, row, slot->tts_values, slot->tts_isnull);
+	if (moves)
+		direct_form_row(slot);
+	else
+		ExecStoreVirtualTuple(slot);
 	capstan_source_values_forget(row, table->map->nsource);
 	MemoryContextSwitchTo(caller);
-	ExecStoreVirtualTuple(slot);
 	slot->tts_tableOid = RelationGetRelid(writer->relation);
 	batch->nrows++;
-	/* the first block is always there */
-	if (batch->nrows == BATCH_ROWS || MemoryContextMemAllocated(batch->context, false) > BATCH_BYTES + BLOCK_OVERHEAD)
+	/* the first block is always there; what was moved is not in this context */
+	if (moves || batch->nrows == BATCH_ROWS || MemoryContextMemAllocated(batch->context, false) > BATCH_BYTES + BLOCK_OVERHEAD)
 		apply_direct_flush(table);
 }
 

@@ -4,6 +4,7 @@
  */
 #define _DEFAULT_SOURCE
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/pages.h"
 
@@ -15,20 +16,48 @@
 
 #ifdef __linux__
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Only whole pages: what shares one with them may be needed.  false: there are none, or the system does not do it. */
+static bool
+drop_pages(const void *data, size_t length, char **begin, char **end)
+{
+	uintptr_t	page = (uintptr_t) sysconf(_SC_PAGESIZE);
+	uintptr_t	first = ((uintptr_t) data + page - 1) / page * page;
+	uintptr_t	behind = ((uintptr_t) data + length) / page * page;
+
+	*begin = (char *) first;
+	*end = (char *) behind;
+	return data != NULL && behind > first && madvise(*begin, behind - first, MADV_DONTNEED) == 0;
+}
+
 void
 capstan_pages_forget(const void *data, size_t length)
 {
-	uintptr_t	page = (uintptr_t) sysconf(_SC_PAGESIZE);
-	uintptr_t	begin = ((uintptr_t) data + page - 1) / page * page;
-	uintptr_t	end = ((uintptr_t) data + length) / page * page;
+	char	   *begin;
+	char	   *end;
 
-	/* only whole pages: what shares one with them may be needed.  A failure costs memory and nothing else */
-	if (data != NULL && end > begin)
-		(void) madvise((void *) begin, end - begin, MADV_DONTNEED);
+	/* a failure costs memory and nothing else */
+	(void) drop_pages(data, length, &begin, &end);
+}
+
+/* Private anonymous pages that were dropped read as zero bytes: madvise(2). */
+void
+capstan_pages_clear(void *data, size_t length)
+{
+	char	   *begin;
+	char	   *end;
+
+	if (!drop_pages(data, length, &begin, &end))
+	{
+		memset(data, 0, length);
+		return;
+	}
+	memset(data, 0, (size_t) (begin - (char *) data));
+	memset(end, 0, (size_t) ((char *) data + length - end));
 }
 
 #else
@@ -36,6 +65,12 @@ capstan_pages_forget(const void *data, size_t length)
 void
 capstan_pages_forget(const void *data, size_t length)
 {
+}
+
+void
+capstan_pages_clear(void *data, size_t length)
+{
+	memset(data, 0, length);
 }
 
 #endif

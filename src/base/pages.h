@@ -13,6 +13,9 @@
  */
 extern void capstan_pages_forget(const void *data, size_t length);
 
+/* Zero bytes, without using memory for them as long as nobody writes them.  For memory of malloc or palloc. */
+extern void capstan_pages_clear(void *data, size_t length);
+
 /*
  * Once per worker: large allocations are the system's own again as soon as they are freed, however many there were.  (glibc would
  * raise its bound for that to the largest that it has seen, and keep them.)

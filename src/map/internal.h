@@ -6,6 +6,7 @@
  *		typemap.c		which pairs of types there are, the default types
  *		charset*.c		bytes of a MySQL character set made utf-8 (see charset.h)
  *		convert_*.c		the converters: SourceValue -> Datum
+ *		largevalue.c	large values that are moved, not copied
  *		mapbuild.c		builds a TableMap, converts rows
  *		targetcheck.c	complaints about a target's columns and indexes
  *		ddl.c			CREATE TABLE, names
@@ -180,6 +181,11 @@ extern void capstan_convert_prepare_receive(ColumnMap *column);
 extern Datum capstan_convert_geometry(ColumnMap *map, const SourceValue *value, bool *isnull);
 extern Datum capstan_convert_vector(ColumnMap *map, const SourceValue *value, bool *isnull);
 extern Datum capstan_convert_vector_array(ColumnMap *map, const SourceValue *value, bool *isnull);
+
+/* From so many bytes on a value may be moved (largevalue.c). */
+#define CAPSTAN_LARGE_VALUE (1024 * 1024)
+/* A Datum that can be put into a tuple once; false: the value needs its converter. */
+extern bool capstan_map_large_value(const ColumnMap *column, const SourceValue *value, Datum *datum);
 
 /* What NUL_BYTES policies have in common: raises under halt and in keys, else counts. */
 extern void capstan_convert_count_nul(ColumnMap *map);

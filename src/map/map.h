@@ -103,6 +103,12 @@ extern Datum capstan_map_value(ColumnMap *column, const SourceValue *value, bool
 
 /* Fills values/isnull (natts each; unmapped are NULL) from a full row; counts policies. */
 extern void capstan_map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnull);
+/*
+ * The same for who puts the values into a tuple once, at once, and does nothing else with them.  true: the value, or some of the row, is a large
+ * one, and only moved then (largevalue.c), out of the row: that must neither be forgotten nor read by others meanwhile.
+ */
+extern bool capstan_map_value_to_move(ColumnMap *column, const SourceValue *value, Datum *datum, bool *isnull);
+extern bool capstan_map_row_to_move(TableMap *map, const SourceValue *row, Datum *values, bool *isnull);
 
 /* The default type for a column as SQL text: "numeric(10,2)", "varchar(80)", ...; NULL if there is none. */
 extern char *capstan_map_default_type(const SourceColumn *column);

@@ -412,9 +412,22 @@ capstan_map_value(ColumnMap *column, const SourceValue *value, bool *isnull)
 	return converted;
 }
 
-void
-capstan_map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnull)
+bool
+capstan_map_value_to_move(ColumnMap *column, const SourceValue *value, Datum *datum, bool *isnull)
 {
+	*isnull = false;
+	if (value->kind == VALUE_BYTES && value->u.bytes.length >= CAPSTAN_LARGE_VALUE &&
+		capstan_map_large_value(column, value, datum))
+		return true;
+	*datum = capstan_map_value(column, value, isnull);
+	return false;
+}
+
+static inline bool
+map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnull, bool may_move)
+{
+	bool		moves = false;
+
 	memset(values, 0, sizeof(Datum) * map->natts);
 	memset(isnull, true, sizeof(bool) * map->natts);
 	for (int i = 0; i < map->ncolumns; i++)
@@ -422,6 +435,22 @@ capstan_map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnu
 		ColumnMap  *column = &map->columns[i];
 		int			at = column->attnum - 1;
 
-		values[at] = capstan_map_value(column, &row[column->source_index], &isnull[at]);
+		if (may_move)
+			moves |= capstan_map_value_to_move(column, &row[column->source_index], &values[at], &isnull[at]);
+		else
+			values[at] = capstan_map_value(column, &row[column->source_index], &isnull[at]);
 	}
+	return moves;
+}
+
+void
+capstan_map_row(TableMap *map, const SourceValue *row, Datum *values, bool *isnull)
+{
+	(void) map_row(map, row, values, isnull, false);
+}
+
+bool
+capstan_map_row_to_move(TableMap *map, const SourceValue *row, Datum *values, bool *isnull)
+{
+	return map_row(map, row, values, isnull, true);
 }

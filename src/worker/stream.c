@@ -231,7 +231,14 @@ flush_counters(PipelineRun *run, bool all)
 		else
 			lfirst(list_nth_cell(run->dirty_tables, kept++)) = table;
 	}
-	run->dirty_tables = list_truncate(run->dirty_tables, kept);
+	/* list_truncate() would forget an empty list without freeing it, each second */
+	if (kept > 0)
+		run->dirty_tables = list_truncate(run->dirty_tables, kept);
+	else
+	{
+		list_free(run->dirty_tables);
+		run->dirty_tables = NIL;
+	}
 }
 
 /* Its first change since its counters were saved. */

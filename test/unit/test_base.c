@@ -5,12 +5,14 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/collation.h"
 #include "base/crc32.h"
 #include "base/error.h"
+#include "base/pages.h"
 #include "base/strbuf.h"
 
 static void
@@ -61,6 +63,32 @@ test_strbuf(void)
 	capstan_strbuf_append(&buf, "", 0);
 	CHECK_STR(buf.data, "");
 	capstan_strbuf_free(&buf);
+}
+
+/* Neither a byte too few nor one too many, wherever pages begin. */
+static void
+test_pages(void)
+{
+	size_t		size = 64 * 1024;
+	unsigned char *buffer = malloc(size);
+	bool		right = true;
+
+	for (size_t begin = 0; begin < 9000; begin += 1 + unit_random() % 500)
+		for (int i = 0; i < 20; i++)
+		{
+			size_t		length = unit_random() % (size - begin);
+
+			memset(buffer, 0xff, size);
+			capstan_pages_clear(buffer + begin, length);
+			for (size_t at = 0; at < size; at++)
+				right = right && buffer[at] == (at >= begin && at < begin + length ? 0 : 0xff);
+			memset(buffer, 0xff, size);
+			capstan_pages_forget(buffer + begin, length);
+			for (size_t at = 0; at < size; at++)
+				right = right && (buffer[at] == 0xff || (at >= begin && at < begin + length));
+		}
+	CHECK(right);
+	free(buffer);
 }
 
 static void
@@ -138,6 +166,7 @@ test_base(void)
 
 	test_bytes();
 	test_strbuf();
+	test_pages();
 	test_collation();
 	test_crc32();
 	CHECK(!capstan_error(&error, CAPSTAN_ERROR_LIMIT, "%s", "x") && error.code == CAPSTAN_ERROR_LIMIT);
