@@ -3,22 +3,18 @@
  *		Changes of plain tables without SPI: the executor's own routines, kept open for a whole group.
  *
  * Called by change.c.  A statement through SPI costs more than the row itself: plan validation, executor start and end, a
- * portal.  Here the target and its indexes are opened once for a group of source transactions, the row is found by an index scan on
- * the key, and written by the table access method.
+ * portal.  Here the target and its indexes are opened once for a group of source transactions, the row is found by its key
+ * (findrow.c), and written by the table access method.
  *
  * Same results as the statements, by construction: what a statement would do besides (triggers, rules, partition routing, generated
  * columns, defaults, row security, other nodes) rules a table out, and it keeps its statements.  CHECK and NOT NULL constraints, unique and
  * exclusion constraints, expression indexes are the executor's here as there.
  *
- * Each change is a command of its own (CommandCounterIncrement), so that a row may be changed again and again in one group.  Rows are
- * found by a dirty snapshot, as the apply worker of logical replication does it: it sees what this transaction did, and
- * what others have not committed yet, for which it waits.
+ * Each change is a command of its own (CommandCounterIncrement), so that a row may be changed again and again in one group.
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/heapam.h"
-#include "access/stratnum.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -28,12 +24,9 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "parser/parse_relation.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 
 #include "apply/direct.h"
 #include "base/pages.h"
@@ -83,28 +76,6 @@ apply_direct_is_possible(const ApplyTable *table, Relation relation)
 	return live == map->ncolumns;
 }
 
-/* key = argument, in the order of the index's columns */
-static void
-init_keys(DirectWriter *writer, const TableMap *map)
-{
-	Relation	index = writer->key_index;
-
-	writer->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
-	for (int i = 0; i < writer->nkeys; i++)
-	{
-		Oid			type = index->rd_opcintype[i];
-		Oid			equals = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
-
-		if (!OidIsValid(equals))
-			elog(ERROR, "key index %u has no equality operator for column %d", RelationGetRelid(index), i + 1);
-		ScanKeyInit(&writer->keys[i], i + 1, BTEqualStrategyNumber, get_opcode(equals), (Datum) 0);
-		writer->keys[i].sk_collation = index->rd_indcollation[i];
-		for (int j = 0; j < map->ncolumns; j++)
-			if (map->columns[j].attnum == index->rd_index->indkey.values[i])
-				writer->arguments[i] = j;
-	}
-}
-
 static void
 open_result_relation(DirectWriter *writer)
 {
@@ -141,10 +112,7 @@ open_writer(ApplyTable *table)
 			writer->key_index = writer->result_relation->ri_IndexRelationDescs[i];
 	if (writer->key_index == NULL)
 		elog(ERROR, "key index %u of the target table is gone", table->map->key_index);
-	init_keys(writer, table->map);
-	InitDirtySnapshot(writer->snapshot);
-	writer->scan = COMPAT_INDEX_BEGINSCAN(writer->relation, writer->key_index, &writer->snapshot, writer->nkeys);
-	writer->found = table_slot_create(writer->relation, NULL);
+	direct_find_init(writer, table->map);
 	/* one that keeps a tuple, which is what the table gets: a virtual one would copy the values once more */
 	writer->row = MakeSingleTupleTableSlot(RelationGetDescr(writer->relation), &TTSOpsHeapTuple);
 	insert_batch_init(writer);
@@ -173,8 +141,7 @@ apply_direct_close(ApplyTable *table)
 	table->writer = NULL;
 	open_tables = list_delete_ptr(open_tables, table);
 	insert_batch_end(writer);
-	index_endscan(writer->scan);
-	ExecDropSingleTupleTableSlot(writer->found);
+	direct_find_end(writer);
 	ExecDropSingleTupleTableSlot(writer->row);
 	ExecCloseIndices(writer->result_relation);
 	FreeExecutorState(writer->estate);
@@ -196,33 +163,6 @@ apply_direct_close_all(void)
 {
 	while (open_tables != NIL)
 		apply_direct_close(linitial(open_tables));
-}
-
-bool
-direct_find_row(ApplyTable *table, DirectWriter *writer)
-{
-	/* what the index's code allocates for itself must live as long as the scan */
-	MemoryContext caller = MemoryContextSwitchTo(writer->context);
-	bool		found;
-
-	for (int i = 0; i < writer->nkeys; i++)
-		writer->keys[i].sk_argument = table->arguments[writer->arguments[i]];
-	for (;;)
-	{
-		TransactionId other;
-
-		index_rescan(writer->scan, writer->keys, writer->nkeys, NULL, 0);
-		found = index_getnext_slot(writer->scan, ForwardScanDirection, writer->found);
-		other = TransactionIdIsValid(writer->snapshot.xmin) ? writer->snapshot.xmin : writer->snapshot.xmax;
-		if (!found || !TransactionIdIsValid(other))
-		{
-			MemoryContextSwitchTo(caller);
-			return found;
-		}
-		/* somebody else is at this row */
-		ExecClearTuple(writer->found);
-		XactLockTableWait(other, NULL, NULL, XLTW_None);
-	}
 }
 
 /* The row that was found is about to be changed. */

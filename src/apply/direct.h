@@ -1,6 +1,6 @@
 /*
  * direct.h
- *		What direct.c and insertbatch.c share: a target that is written to without statements.
+ *		What direct.c, findrow.c and insertbatch.c share: a target that is written to without statements.
  */
 #ifndef CAPSTAN_DIRECT_H
 #define CAPSTAN_DIRECT_H
@@ -36,6 +36,9 @@ struct DirectWriter
 	ScanKeyData keys[INDEX_MAX_KEYS];
 	int			arguments[INDEX_MAX_KEYS];	/* which argument each scan key compares with */
 	TupleTableSlot *found;
+	ItemPointerData last;		/* where the last one was found */
+	bool		in_order;		/* close behind the one before: the next one may be, too */
+	bool		comparable;		/* keys of the table's rows can be compared in place */
 	TupleTableSlot *row;
 	bool		may_update;		/* checked: publications do not forbid it */
 	bool		may_delete;
@@ -46,10 +49,14 @@ struct DirectWriter
 extern DirectWriter *direct_writer(ApplyTable *table);
 /* The slot's values made its tuple; for those of capstan_map_row_to_move. */
 extern void direct_form_row(TupleTableSlot *slot);
-/* The row whose key was set (apply_set_row, apply_set_key) into writer->found; false if there is none. */
-extern bool direct_find_row(ApplyTable *table, DirectWriter *writer);
 /* Raises where a row was changed by somebody else. */
 extern void direct_check_result(ApplyTable *table, TM_Result result);
+
+/* findrow.c */
+extern void direct_find_init(DirectWriter *writer, const TableMap *map);
+extern void direct_find_end(DirectWriter *writer);
+/* The row whose key was set (apply_set_row, apply_set_key) into writer->found; false if there is none. */
+extern bool direct_find_row(ApplyTable *table, DirectWriter *writer);
 
 /* insertbatch.c: the row's entry in the key's index; false if there may be another row with the key (UNIQUE_CHECK_PARTIAL). */
 extern bool insert_key_entry(DirectWriter *writer, TupleTableSlot *slot, IndexUniqueCheck check, bool unchanged);
