@@ -41,6 +41,8 @@ typedef struct ApplyTable
 	bool		marked;			/* table.c's: invalidations look at it */
 	uint32		schema_hash;	/* of the target's schema, as its invalidations name it */
 	TableMap   *map;
+	int			nparts;			/* the partitions below a partitioned target, by their OIDs: what is done to them counts, too */
+	Oid		   *parts;
 	Oid			table_owner;
 	SPIPlanPtr	insert;			/* ON CONFLICT (key) DO NOTHING; without a key just INSERT, and the others are NULL */
 	SPIPlanPtr	update;			/* by key, other columns; NULL if there are none */

@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -50,7 +51,8 @@ target_changed(Datum arg, Oid relid)
 	{
 		ApplyTable *table = lfirst(cell);
 
-		if (relid == InvalidOid || table->info->target == relid)
+		if (relid == InvalidOid || table->info->target == relid ||
+			(table->nparts > 0 && bsearch(&relid, table->parts, table->nparts, sizeof(Oid), oid_cmp) != NULL))
 			table->valid = false;
 	}
 }
@@ -277,6 +279,10 @@ drop_map(ApplyTable *table)
 	drop_plan(&table->lock);
 	apply_drop_partial_plans(table);
 	apply_drop_keyless_plans(table);
+	table->nparts = 0;
+	if (table->parts != NULL)
+		pfree(table->parts);
+	table->parts = NULL;
 	if (table->map == NULL)
 		return;
 	table->counters.zero_dates += table->map->zero_dates_applied;
@@ -302,6 +308,24 @@ bool
 apply_runs_code(Relation relation)
 {
 	return relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || apply_fires(relation);
+}
+
+/* Before the map is made, which looks at them: what is done to one meanwhile must be seen. */
+static void
+note_partitions(ApplyTable *table, Relation relation)
+{
+	List	   *relids;
+	ListCell   *cell;
+
+	if (relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		return;
+	relids = find_all_inheritors(RelationGetRelid(relation), NoLock, NULL);
+	table->parts = MemoryContextAlloc(table->context, sizeof(Oid) * list_length(relids));
+	foreach(cell, relids)
+		table->parts[table->nparts + foreach_current_index(cell)] = lfirst_oid(cell);
+	qsort(table->parts, list_length(relids), sizeof(Oid), oid_cmp);
+	table->nparts = list_length(relids);
+	list_free(relids);
 }
 
 /* Invalidations are heeded from now on. */
@@ -341,6 +365,7 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	relation = try_relation_open(table->info->target, NoLock);
 	apply_check_owner(table);
 	drop_map(table);
+	note_partitions(table, relation);
 
 	table->map = capstan_map_build(source, table->info->target, table->policies, table->context);
 	opened++;

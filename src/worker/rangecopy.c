@@ -184,5 +184,7 @@ capstan_copy_range(CopyRun *run, RangeJob *job)
 		capstan_meta_cut_range(job->range, copy.last, job->source->nkey, run->gtid_set, copy.rows);
 	if (job->table->map->zero_dates_applied > 0 || job->table->map->nul_bytes_applied > 0)
 		capstan_apply_flush_counters(job->table, run->pipeline->name);
+	/* a partition may have changed before it was locked, in a way that is refused */
+	capstan_apply_table_open(job->table, job->source);
 	return copy.rows;
 }

@@ -673,6 +673,9 @@ handle_rows(PipelineRun *run, const BinlogEvent *event)
 	MemoryContextSwitchTo(run->event_context);
 	if (next == BINLOG_ERROR)
 		raise_decoder_error(&error);
+	/* a partition that the last row went to may have changed before it was locked, in a way that is refused */
+	if (!table->valid)
+		open_table(run, table, source);
 	if (table->dirty && !was_dirty)
 		note_dirty(run, table);
 }

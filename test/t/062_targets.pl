@@ -171,6 +171,23 @@ $pg->safe_psql("CREATE TABLE p.far PARTITION OF p.by_range FOR VALUES FROM (1000
 sync_pipeline($pg, 'parts');
 tables_equal($my, $pg, ['p.*'], 'with the partition');
 
+# What a partition becomes while the pipeline runs: nothing is written to one that a crash would empty, or that keeps no constraint.
+for my $case ([ 'ALTER TABLE p.low SET UNLOGGED', qr/"low" is unlogged/, 'ALTER TABLE p.low SET LOGGED' ],
+	[ 'ALTER TABLE p.low ADD CONSTRAINT late UNIQUE (id) DEFERRABLE', qr/"late" of table "low" belongs to a deferrable constraint/, 'ALTER TABLE p.low DROP CONSTRAINT late' ],
+	[ 'CREATE UNLOGGED TABLE p.further PARTITION OF p.by_range FOR VALUES FROM (100000) TO (200000)', qr/"further" is unlogged/, 'ALTER TABLE p.further SET LOGGED' ])
+{
+	my ($change, $message, $remedy) = @$case;
+	my ($id, $region) = ($my->value('SELECT MAX(id) + 1 FROM p.by_range'), $change =~ /further/ ? 150000 : 5);
+
+	$pg->safe_psql($change);
+	$my->sql("INSERT INTO p.by_range VALUES ($region, $id, 'late')");
+	expect_halt($pg, 'parts', 'target_table', $message, qr/p\.by_range/);
+	is($pg->value("SELECT count(*) FROM p.by_range WHERE id = $id"), 0, '... and nothing is there');
+	$pg->safe_psql("$remedy; SELECT capstan.resume_pipeline('parts', 'mended')");
+	sync_pipeline($pg, 'parts');
+	tables_equal($my, $pg, ['p.*'], $remedy);
+}
+
 # New content, while readers see the old one, or the new one.
 $pg->safe_psql('DELETE FROM p.by_range WHERE id % 3 = 0; UPDATE p.middle SET v = NULL WHERE id % 5 = 0; DELETE FROM p.no_key WHERE v = 1; INSERT INTO p.no_key VALUES (1, 1, NULL)');
 my $least = $pg->value('SELECT count(*) FROM p.by_range');
