@@ -77,7 +77,7 @@ sub _stream
 	$bench->start_pipeline($db);
 	$db->safe_psql("SELECT capstan.wait_for_snapshot('p')");
 	$bench->stop_pipeline($db);
-	for my $kind (grep { $_->{name} =~ /^(?:inserts|updates), 1000 rows|^single-row (?:inserts|updates)|100 columns/ } StreamLoad::kinds($bench))
+	for my $kind (grep { $_->{name} =~ /^(?:inserts|updates), 1000 rows|^single-row (?:inserts|updates)$|100 columns/ } StreamLoad::kinds($bench))
 	{
 		$bench->my->sql("USE lib; $_") for @{ $kind->{mysql} };
 		$bench->my->sql('INSERT INTO bench.mark VALUES (' . ++$mark . ", 'profile')");
