@@ -328,6 +328,6 @@ capstan_source_values_forget(const SourceValue *values, int nvalues)
 {
 	for (int i = 0; i < nvalues; i++)
 		if ((values[i].kind == VALUE_BYTES || values[i].kind == VALUE_JSON || values[i].kind == VALUE_JSON_BINARY) &&
-			 values[i].u.bytes.length >= FORGET_LENGTH)
+			values[i].u.bytes.length >= FORGET_LENGTH)
 			capstan_pages_forget(values[i].u.bytes.data, values[i].u.bytes.length);
 }

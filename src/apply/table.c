@@ -322,9 +322,8 @@ note_partitions(ApplyTable *table, Relation relation)
 	relids = find_all_inheritors(RelationGetRelid(relation), NoLock, NULL);
 	table->parts = MemoryContextAlloc(table->context, sizeof(Oid) * list_length(relids));
 	foreach(cell, relids)
-		table->parts[table->nparts + foreach_current_index(cell)] = lfirst_oid(cell);
-	qsort(table->parts, list_length(relids), sizeof(Oid), oid_cmp);
-	table->nparts = list_length(relids);
+		table->parts[table->nparts++] = lfirst_oid(cell);
+	qsort(table->parts, table->nparts, sizeof(Oid), oid_cmp);
 	list_free(relids);
 }
 

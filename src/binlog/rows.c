@@ -153,7 +153,7 @@ capstan_rows_begin(BinlogDecoder *decoder, uint8_t type_code, const uint8_t *bod
 	event->u.rows.full_image =
 		(rows->before_columns == NULL || rows->nbefore == map->table.ncolumns) &&
 		(rows->after_columns == NULL || rows->nafter == map->table.ncolumns);
-	rows->leave_documents = decoder->leave_documents && event->u.rows.full_image && !rows->partial;
+	rows->leave_documents = decoder->leave_documents && rows->kind != CHANGE_INSERT && event->u.rows.full_image && !rows->partial;
 
 	/* Images without any column take no bytes: how many rows there are cannot be told. */
 	if (capstan_bytes_left(&reader) == 0)
@@ -222,8 +222,7 @@ decode_present(RowsCursor *rows, int column, SourceValue *value, CapstanError *e
 	const ColumnLayout *layout = &rows->map->layouts[column];
 	const uint8_t *start = rows->reader.pos;
 
-	if (rows->leave_documents && rows->kind != CHANGE_INSERT && layout->code == BINLOG_TYPE_JSON &&
-		leave_document(rows, column, value))
+	if (rows->leave_documents && layout->code == BINLOG_TYPE_JSON && leave_document(rows, column, value))
 		return true;
 	if (!capstan_value_decode(layout, &rows->map->table.columns[column], &rows->reader, value, &rows->scratch, error))
 		return false;

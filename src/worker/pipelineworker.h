@@ -87,10 +87,10 @@ typedef struct PipelineRun
 	/* Group: the open Postgres transaction. */
 	bool		group_open;
 	int64		group_rows;
-	int64		commit_takes;	/* by and large, microseconds */
 	int64		group_bytes;
 	int64		group_transactions;
 	TimestampTz group_started_at;
+	int64		commit_takes;	/* its commit, by and large, microseconds */
 	char		alone_until[120];	/* GTID up to which no other transaction joins a group; empty: they may */
 	bool		announced;		/* "streaming" was logged */
 	TimestampTz announced_at;

@@ -188,6 +188,25 @@ for my $case ([ 'ALTER TABLE p.low SET UNLOGGED', qr/"low" is unlogged/, 'ALTER 
 	tables_equal($my, $pg, ['p.*'], $remedy);
 }
 
+# The same between two changes of one transaction, when the partitioned table is locked already: a session holds a row that comes in between.
+{
+	my $id = $my->value('SELECT MAX(id) + 1 FROM p.by_range');
+	my $k = $my->value('SELECT MIN(k) FROM p.by_hash');
+	my $holder = $pg->background("BEGIN; SELECT 1 FROM p.by_hash WHERE k = '$k' FOR UPDATE; SELECT pg_sleep(598)");
+
+	$pg->poll_query_until(q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(598)%' AND wait_event = 'PgSleep'}, 1);
+	$my->sql("START TRANSACTION; INSERT INTO p.by_range VALUES (31, $id, 'before'); UPDATE p.by_hash SET v = v + 1 WHERE k = '$k'; INSERT INTO p.by_range VALUES (5, $id + 1, 'late'); COMMIT");
+	ok($pg->poll_query_until(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'capstan pipeline' AND wait_event_type = 'Lock'}, 1), 'the worker waits within the transaction');
+	$pg->safe_psql('ALTER TABLE p.low SET UNLOGGED');
+	$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(598)%' AND pid <> pg_backend_pid()});
+	$holder->wait;
+	expect_halt($pg, 'parts', 'target_table', qr/"low" is unlogged/, qr/p\.by_range/);
+	is($pg->value("SELECT count(*) FROM p.by_range WHERE id >= $id"), 0, '... and nothing of the transaction is there');
+	$pg->safe_psql("ALTER TABLE p.low SET LOGGED; SELECT capstan.resume_pipeline('parts', 'mended')");
+	sync_pipeline($pg, 'parts');
+	tables_equal($my, $pg, ['p.*'], 'a partition that changed within a transaction');
+}
+
 # New content, while readers see the old one, or the new one.
 $pg->safe_psql('DELETE FROM p.by_range WHERE id % 3 = 0; UPDATE p.middle SET v = NULL WHERE id % 5 = 0; DELETE FROM p.no_key WHERE v = 1; INSERT INTO p.no_key VALUES (1, 1, NULL)');
 my $least = $pg->value('SELECT count(*) FROM p.by_range');

@@ -215,7 +215,6 @@ test_positions(void)
 	capstan_binlog_free(decoder);
 }
 
-/* Rows events of version 1, extra data, the dummy that only ends a statement. */
 /*
  * Documents that are left as they are: those of before images, and of after images where they are the same.  Columns: INT, JSON.  An
  * image is a null bitmap, the number, u32 length and the document: 04 01 is true, 04 02 false.
@@ -281,6 +280,7 @@ test_left_documents(void)
 	capstan_binlog_free(decoder);
 }
 
+/* Rows events of version 1, extra data, the dummy that only ends a statement. */
 static void
 test_rows_events(void)
 {
