@@ -60,12 +60,24 @@ fuzz_touch(const void *data, size_t length)
 	(void) sum;
 }
 
-/* Every byte of every value of an image. */
+/* Every byte of every value of an image; the text of a document that was left. */
 static inline void
-fuzz_touch_values(const SourceTable *table, const SourceValue *values)
+fuzz_touch_values(const SourceChange *change, const SourceValue *values)
 {
-	for (int i = 0; values != NULL && i < table->ncolumns; i++)
+	for (int i = 0; values != NULL && i < change->table->ncolumns; i++)
 	{
+		if (values[i].kind == VALUE_JSON_BINARY)
+		{
+			StrBuf		text;
+			CapstanError error = {CAPSTAN_OK, ""};
+
+			capstan_strbuf_init(&text);
+			if (change->document_text((const uint8_t *) values[i].u.bytes.data, values[i].u.bytes.length, &text, &error))
+				fuzz_touch(text.data, text.length);
+			else
+				fuzz_must_explain(&error);
+			capstan_strbuf_free(&text);
+		}
 		switch (values[i].kind)
 		{
 			case VALUE_DECIMAL:
@@ -91,8 +103,8 @@ fuzz_read_changes(BinlogDecoder *decoder)
 
 	while ((next = capstan_binlog_next_change(decoder, &change, &error)) == BINLOG_CHANGE)
 	{
-		fuzz_touch_values(change.table, change.before);
-		fuzz_touch_values(change.table, change.after);
+		fuzz_touch_values(&change, change.before);
+		fuzz_touch_values(&change, change.after);
 	}
 	if (next == BINLOG_ERROR)
 		fuzz_must_explain(&error);

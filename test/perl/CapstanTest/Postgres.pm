@@ -113,6 +113,15 @@ sub value
 	return $row ? $row->[0] : undef;
 }
 
+# incidents($condition): those of capstan.incident, a line each, for a test that expects none and should say which there was.
+sub incidents
+{
+	my ($self, $condition, %opt) = @_;
+
+	return join "\n", map { $_->[0] } $self->query("SELECT translate(concat_ws(' ', pipeline, severity, class, source_table, message, detail), E'\\n\\t', '  ')
+		FROM capstan.incident WHERE $condition ORDER BY id", %opt);
+}
+
 # poll_query_until($sql, $expected = 't', $timeout = 180): true once the query gives it.
 # A server that does not answer counts as "not yet".
 sub poll_query_until
