@@ -122,10 +122,10 @@ typedef enum SourceValueKind
 	VALUE_LABEL,				/* uinteger: ENUM index (0 is the error value '') or SET bit mask; labels of the
 								 * SourceTable this value came with */
 	VALUE_JSON,					/* bytes: utf-8 text exactly as MySQL's own CAST(json AS CHAR) prints it */
-	VALUE_JSON_BINARY,			/* bytes: a document as it lies in a row image, its text not made: change->document_text makes it.
-								 * In an after image only where the before image has the same */
+	VALUE_JSON_BINARY,			/* bytes: a document as it lies in a row image, neither looked at nor made into text: for the
+								 * change's `documents`.  The same bytes are the same document, others may be it too */
 	VALUE_JSON_DIFFS			/* bytes: in an after image, differences to a document that the before image does not have: for
-								 * the change's patch_json */
+								 * the change's `documents` */
 } SourceValueKind;
 
 typedef struct SourceDateTime
@@ -162,13 +162,36 @@ typedef enum SourceChangeKind
 } SourceChangeKind;
 
 /*
- * The producer's own: the text of a JSON document after differences (VALUE_JSON_DIFFS), appended to out.  The document is given as the text of the one
- * before, MySQL's or jsonb's; what is not changed stays as it is written there.  false, with an error: they do not fit it.
+ * Who is told what a JSON document is made of, in its order: a member's name before its value.  Strings and names are what is meant, without
+ * escapes; they have been looked at by nobody, and may be no utf-8 and have zero bytes.  made: not from the document's own bytes, and gone when
+ * the function returns.
  */
-typedef bool (*SourcePatchJson) (const SourceBytes *document, const SourceBytes *differences, StrBuf *out, CapstanError *error);
+typedef struct SourceDocumentVisitor
+{
+	void		(*begin) (void *arg, bool is_object);
+	void		(*end) (void *arg, bool is_object);
+	void		(*name) (void *arg, const char *data, size_t length);
+	void		(*string) (void *arg, const char *data, size_t length, bool made);
+	void		(*integer) (void *arg, int64_t value);
+	/* Any other number, as VALUE_JSON has it, with a NUL behind it; gone when the function returns. */
+	void		(*number) (void *arg, const char *text);
+	void		(*boolean) (void *arg, bool value);
+	void		(*null) (void *arg);
+} SourceDocumentVisitor;
 
-/* The producer's own: VALUE_JSON's text of a VALUE_JSON_BINARY, appended to out.  false, with an error: it is none. */
-typedef bool (*SourceDocumentText) (const uint8_t *data, size_t length, StrBuf *out, CapstanError *error);
+/* The producer's own ways with its JSON documents.  Each says false, with an error, if it is none. */
+typedef struct SourceDocuments
+{
+	/* VALUE_JSON's text of a VALUE_JSON_BINARY, appended to out. */
+	bool		(*text) (const uint8_t *data, size_t length, StrBuf *out, CapstanError *error);
+	/* A VALUE_JSON_BINARY, told to the visitor; nothing or a part of it was told if it is none. */
+	bool		(*walk) (const uint8_t *data, size_t length, const SourceDocumentVisitor *visitor, void *arg, CapstanError *error);
+	/*
+	 * The text of a document after differences (VALUE_JSON_DIFFS), appended to out.  The document is given as the text of the one before, MySQL's or
+	 * jsonb's; what is not changed stays as it is written there.  false, too, if they do not fit it.
+	 */
+	bool		(*patch) (const SourceBytes *document, const SourceBytes *differences, StrBuf *out, CapstanError *error);
+} SourceDocuments;
 
 /* One row's change; valid until the producer decodes the next one. */
 typedef struct SourceChange
@@ -177,8 +200,7 @@ typedef struct SourceChange
 	const SourceTable *table;
 	const SourceValue *before;	/* table->ncolumns values; NULL for an insert */
 	const SourceValue *after;	/* NULL for a delete */
-	SourcePatchJson patch_json;
-	SourceDocumentText document_text;
+	const SourceDocuments *documents;
 } SourceChange;
 
 /*

@@ -254,41 +254,6 @@ insert_row(ApplyTable *table)
 	return apply_insert_row(table);
 }
 
-SourceValue
-apply_document_text(const SourceChange *change, const SourceColumn *column, const SourceValue *document)
-{
-	SourceValue text = {.kind = VALUE_JSON};
-	StrBuf		buffer;
-	CapstanError error;
-
-	capstan_strbuf_init(&buffer);
-	if (!change->document_text((const uint8_t *) document->u.bytes.data, document->u.bytes.length, &buffer, &error))
-		ereport(ERROR,
-				(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
-				 errmsg("JSON document of column %s cannot be read: %s", column->name, error.message)));
-	text.u.bytes.data = buffer.data;
-	text.u.bytes.length = buffer.length;
-	return text;
-}
-
-/* The row with the texts of all of its documents; a copy if it has some. */
-static const SourceValue *
-with_documents(const SourceChange *change, const SourceValue *row)
-{
-	int			n = change->table->ncolumns;
-	SourceValue *copy = NULL;
-
-	for (int i = 0; i < n; i++)
-	{
-		if (row[i].kind != VALUE_JSON_BINARY)
-			continue;
-		if (copy == NULL)
-			copy = memcpy(palloc(sizeof(SourceValue) * n), row, sizeof(SourceValue) * n);
-		copy[i] = apply_document_text(change, &change->table->columns[i], &row[i]);
-	}
-	return copy != NULL ? copy : row;
-}
-
 /* The row that was set, into the one with its key. */
 static bool
 update_row(ApplyTable *table)
@@ -350,7 +315,7 @@ put_updated(ApplyTable *table, const SourceChange *update)
 {
 	if (table->direct && apply_direct_change(table, update))
 		return;
-	apply_set_row(table, with_documents(update, update->after));
+	apply_set_row(table, update->after);
 	if (overwrite(table) && apply_is_exact(table))
 		table->counters.missing++;
 }
@@ -385,6 +350,7 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 	if (!before_passes && !after_passes)
 		return;
 
+	table->map->documents = change->documents;
 	if (table->direct && change->kind == CHANGE_INSERT)
 	{
 		apply_direct_add(table, change->after);
@@ -397,13 +363,7 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 	apply_flush_before(table);
 	capstan_apply_enter_owner(table, &owner);
 	if (table->map->nkey == 0)
-	{
-		SourceChange whole = *change;
-
-		whole.before = change->before != NULL ? with_documents(change, change->before) : NULL;
-		whole.after = change->after != NULL ? with_documents(change, change->after) : NULL;
-		apply_keyless_change(table, &whole);
-	}
+		apply_keyless_change(table, change);
 	else if (before_passes && after_passes && same_key(table->map, change->before, change->after))
 		put_updated(table, change);
 	else
@@ -412,7 +372,7 @@ capstan_apply_change(ApplyTable *table, const SourceChange *change)
 			delete_row(table, change->before);
 		if (after_passes)
 		{
-			apply_set_row(table, with_documents(change, change->after));
+			apply_set_row(table, change->after);
 			if (change->before == NULL)
 				capstan_source_values_forget(change->after, table->map->nsource);
 			apply_put_row(table);

@@ -235,9 +235,7 @@ value_stays(DirectWriter *writer, const ColumnMap *column, const SourceChange *c
 	slot_getsomeattrs(found, column->attnum);
 	if (found->tts_isnull[a])
 		return false;
-	if (after->kind == VALUE_JSON_BINARY)
-		return true;
-	return (VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(found->tts_values[a])) ||
+	return (after->kind == VALUE_JSON_BINARY || VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(found->tts_values[a])) ||
 			VARATT_IS_COMPRESSED(DatumGetPointer(found->tts_values[a]))) &&
 		capstan_map_same_value(&change->before[column->source_index], after);
 }
@@ -258,7 +256,6 @@ fill_changed_row(ApplyTable *table, DirectWriter *writer, const SourceChange *ch
 	{
 		ColumnMap  *column = &map->columns[i];
 		const SourceValue *value = &change->after[column->source_index];
-		SourceValue text;
 		int			a = column->attnum - 1;
 
 		if (value_stays(writer, column, change))
@@ -266,11 +263,6 @@ fill_changed_row(ApplyTable *table, DirectWriter *writer, const SourceChange *ch
 			values[a] = writer->found->tts_values[a];
 			isnull[a] = false;
 			continue;
-		}
-		if (value->kind == VALUE_JSON_BINARY)
-		{
-			text = apply_document_text(change, column->source, value);
-			value = &text;
 		}
 		moves |= capstan_map_value_to_move(column, value, &values[a], &isnull[a]);
 	}

@@ -41,8 +41,6 @@ extern void apply_keyless_change(ApplyTable *table, const SourceChange *change);
 extern bool apply_waits_for_copy(const ApplyTable *table);
 /* change.c: a row was updated or deleted that the open transaction wrote itself (sure), or may have written; see capstan_apply_wants_commit. */
 extern void apply_note_rewritten(bool sure);
-/* change.c: VALUE_JSON of a VALUE_JSON_BINARY, in the current context. */
-extern SourceValue apply_document_text(const SourceChange *change, const SourceColumn *column, const SourceValue *document);
 
 /* direct.c: the same as the statements, for tables with `direct`.  What was set (apply_set_row, apply_set_key) is written, or found by its key. */
 extern bool apply_direct_is_possible(const ApplyTable *table, Relation relation);

@@ -196,7 +196,7 @@ patch_document(ApplyTable *table, const SourceChange *change, const ColumnMap *c
 		raise_image(table, column->source->name, "differences to a JSON document were logged, but the target has none there");
 	document = document_text(column, stored);
 	capstan_strbuf_init(&text);
-	if (!change->patch_json(&document, &value->u.bytes, &text, &error))
+	if (!change->documents->patch(&document, &value->u.bytes, &text, &error))
 		raise_image(table, column->source->name,
 					"differences to a JSON document were logged that do not fit the document on the target");
 	patched.kind = VALUE_JSON;

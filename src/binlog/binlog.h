@@ -142,8 +142,8 @@ typedef bool (*BinlogWanted) (void *arg, const char *schema_name, const char *ta
 extern void capstan_binlog_set_wanted(BinlogDecoder *decoder, BinlogWanted wanted, void *arg);
 
 /*
- * From the next rows event on: documents of full before images, and those of after images that are the same, are
- * VALUE_JSON_BINARY.  Their text is the larger part of decoding such a row, and mostly not needed.
+ * From the next rows event on: the documents of full images are VALUE_JSON_BINARY, not VALUE_JSON.  Those that stay as they are, or are deleted,
+ * need not be read then, and nobody needs the text of those that become jsonb.
  */
 extern void capstan_binlog_leave_documents(BinlogDecoder *decoder);
 
@@ -164,7 +164,7 @@ typedef enum BinlogNext
 /*
  * The next row change of the BINLOG_ROWS event just decoded.  Values not in the row image
  * are VALUE_ABSENT.  In a partial JSON update, differences are applied to the document of the before image; if
- * that image does not have it (full_image is false then), the after value is VALUE_JSON_DIFFS, which change->patch_json applies.
+ * that image does not have it (full_image is false then), the after value is VALUE_JSON_DIFFS, which change->documents->patch applies.
  */
 extern BinlogNext capstan_binlog_next_change(BinlogDecoder *decoder, SourceChange *change, CapstanError *error);
 
@@ -185,5 +185,7 @@ extern bool capstan_binlog_decode_inner(BinlogDecoder *decoder, const uint8_t *d
 
 /* MySQL's text of a binary JSON value appended to out; false: malformed or nested over 100 levels. */
 extern bool capstan_json_to_text(const uint8_t *data, size_t length, StrBuf *out, CapstanError *error);
+/* The same told to a visitor (SourceDocuments.walk). */
+extern bool capstan_json_walk(const uint8_t *data, size_t length, const SourceDocumentVisitor *visitor, void *arg, CapstanError *error);
 
 #endif

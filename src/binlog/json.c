@@ -37,14 +37,17 @@ malformed(JsonPrinter *printer)
 	return capstan_error(printer->error, CAPSTAN_ERROR_MALFORMED, "JSON value is malformed");
 }
 
+size_t
+capstan_json_most_text(size_t document_length)
+{
+	return document_length < OUTPUT_MAX / OUTPUT_FACTOR ? document_length * OUTPUT_FACTOR + OUTPUT_EXTRA : OUTPUT_MAX;
+}
+
 void
 capstan_json_printer(JsonPrinter *printer, StrBuf *out, size_t document_length, CapstanError *error)
 {
-	size_t		most = document_length < OUTPUT_MAX / OUTPUT_FACTOR ?
-		document_length * OUTPUT_FACTOR + OUTPUT_EXTRA : OUTPUT_MAX;
-
 	printer->out = out;
-	printer->limit = out->length + most;
+	printer->limit = out->length + capstan_json_most_text(document_length);
 	printer->error = error;
 }
 
@@ -394,10 +397,52 @@ print_literal(JsonPrinter *printer, uint8_t literal)
 {
 	static const char *const names[] = {"null", "true", "false"};
 
-	if (literal > 2)
+	if (literal > JSON_LITERAL_FALSE)
 		return malformed(printer);
 	capstan_strbuf_append_str(printer->out, names[literal]);
 	return true;
+}
+
+bool
+capstan_json_integer(const JsonValue *value, int64_t *integer)
+{
+	ByteReader	reader = capstan_bytes_reader(value->data, value->length);
+
+	switch ((JsonType) value->type)
+	{
+		case JSON_INT16:
+			*integer = (int16_t) capstan_bytes_u16(&reader);
+			break;
+		case JSON_UINT16:
+			*integer = capstan_bytes_u16(&reader);
+			break;
+		case JSON_INT32:
+			*integer = (int32_t) capstan_bytes_u32(&reader);
+			break;
+		case JSON_UINT32:
+			*integer = capstan_bytes_u32(&reader);
+			break;
+		case JSON_INT64:
+			*integer = (int64_t) capstan_bytes_u64(&reader);
+			break;
+		case JSON_UINT64:
+			*integer = (int64_t) capstan_bytes_u64(&reader);
+			return !reader.failed && *integer >= 0;
+		default:
+			return false;
+	}
+	return !reader.failed;
+}
+
+bool
+capstan_json_string(const JsonValue *value, SourceBytes *string)
+{
+	ByteReader	reader = capstan_bytes_reader(value->data, value->length);
+
+	if (!read_length(&reader, &string->length))
+		return false;
+	string->data = (const char *) capstan_bytes_take(&reader, string->length);
+	return string->data != NULL;
 }
 
 /* Is a value of this type itself in its entry, in place of an offset of `width` bytes? */
@@ -512,8 +557,8 @@ capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth)
 	ByteReader	reader = capstan_bytes_reader(value->data, value->length);
 	uint64_t	bits;
 	double		real;
-	size_t		string_length;
-	const uint8_t *string;
+	int64_t		integer;
+	SourceBytes string;
 
 	switch ((JsonType) value->type)
 	{
@@ -523,10 +568,9 @@ capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth)
 		case JSON_LARGE_ARRAY:
 			return print_container(printer, value, depth);
 		case JSON_STRING:
-			if (!read_length(&reader, &string_length) ||
-				(string = capstan_bytes_take(&reader, string_length)) == NULL)
+			if (!capstan_json_string(value, &string))
 				return malformed(printer);
-			capstan_json_print_string(printer->out, string, string_length);
+			capstan_json_print_string(printer->out, (const uint8_t *) string.data, string.length);
 			return check_output(printer);
 		case JSON_OPAQUE:
 			return print_opaque(printer, &reader);
@@ -538,28 +582,15 @@ capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth)
 			bits = capstan_bytes_u64(&reader);
 			memcpy(&real, &bits, sizeof(real));
 			return reader.failed ? malformed(printer) : print_double(printer, real);
-		case JSON_INT16:
-			print_signed(printer->out, (int16_t) capstan_bytes_u16(&reader));
-			break;
-		case JSON_UINT16:
-			print_unsigned(printer->out, capstan_bytes_u16(&reader));
-			break;
-		case JSON_INT32:
-			print_signed(printer->out, (int32_t) capstan_bytes_u32(&reader));
-			break;
-		case JSON_UINT32:
-			print_unsigned(printer->out, capstan_bytes_u32(&reader));
-			break;
-		case JSON_INT64:
-			print_signed(printer->out, (int64_t) capstan_bytes_u64(&reader));
-			break;
 		case JSON_UINT64:
 			print_unsigned(printer->out, capstan_bytes_u64(&reader));
-			break;
+			return reader.failed ? malformed(printer) : true;
 		default:
-			return malformed(printer);
+			if (!capstan_json_integer(value, &integer))
+				return malformed(printer);
+			print_signed(printer->out, integer);
+			return true;
 	}
-	return reader.failed ? malformed(printer) : true;
 }
 
 bool

@@ -27,6 +27,13 @@ typedef enum JsonType
 	JSON_OPAQUE = 15
 } JsonType;
 
+typedef enum JsonLiteral
+{
+	JSON_LITERAL_NULL = 0,
+	JSON_LITERAL_TRUE = 1,
+	JSON_LITERAL_FALSE = 2
+} JsonLiteral;
+
 /* length: of what is left behind data, not of the value, which tells its own. */
 typedef struct JsonValue
 {
@@ -56,6 +63,13 @@ extern void capstan_json_printer(JsonPrinter *printer, StrBuf *out, size_t docum
 /* depth: how many containers are around the value. */
 extern bool capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth);
 extern void capstan_json_print_string(StrBuf *out, const uint8_t *data, size_t length);
+
+/* Most bytes of text that an honest document of that many bytes has. */
+extern size_t capstan_json_most_text(size_t document_length);
+/* An integer that is an int64_t; false if the value is something else, or cut off. */
+extern bool capstan_json_integer(const JsonValue *value, int64_t *integer);
+/* A JSON_STRING; false if it is cut off. */
+extern bool capstan_json_string(const JsonValue *value, SourceBytes *string);
 
 /* An object or array; false if its size or count is wrong. */
 extern bool capstan_json_open(const JsonValue *value, JsonContainer *container);

@@ -23,6 +23,12 @@
 #define DUMMY_TABLE_ID 0xffffff
 #define PARTIAL_JSON_UPDATES 1
 
+static const SourceDocuments documents = {
+	.text = capstan_json_to_text,
+	.walk = capstan_json_walk,
+	.patch = capstan_json_apply_diffs_to_text,
+};
+
 /* A scratch buffer that one huge row made larger is given back with the next row. */
 #define SCRATCH_KEPT ((size_t) 4 * 1024 * 1024)
 
@@ -153,7 +159,7 @@ capstan_rows_begin(BinlogDecoder *decoder, uint8_t type_code, const uint8_t *bod
 	event->u.rows.full_image =
 		(rows->before_columns == NULL || rows->nbefore == map->table.ncolumns) &&
 		(rows->after_columns == NULL || rows->nafter == map->table.ncolumns);
-	rows->leave_documents = decoder->leave_documents && rows->kind != CHANGE_INSERT && event->u.rows.full_image && !rows->partial;
+	rows->leave_documents = decoder->leave_documents && event->u.rows.full_image && !rows->partial;
 
 	/* Images without any column take no bytes: how many rows there are cannot be told. */
 	if (capstan_bytes_left(&reader) == 0)
@@ -196,25 +202,6 @@ decode_differences(RowsCursor *rows, int column, SourceValue *value, CapstanErro
 	return true;
 }
 
-/* A document whose text may not be needed: VALUE_JSON_BINARY.  false: not so, and nothing was read. */
-static bool
-leave_document(RowsCursor *rows, int column, SourceValue *value)
-{
-	ByteReader	start = rows->reader;
-	const SourceValue *before = &rows->before[column];
-
-	if (!capstan_value_take_bytes(&rows->map->layouts[column], &rows->reader, value) ||
-		(value != before &&
-		 (before->kind != VALUE_JSON_BINARY || before->u.bytes.length != value->u.bytes.length ||
-		  memcmp(before->u.bytes.data, value->u.bytes.data, value->u.bytes.length) != 0)))
-	{
-		rows->reader = start;
-		return false;
-	}
-	value->kind = VALUE_JSON_BINARY;
-	return true;
-}
-
 /* One value that is there; of a before image of a partial update the JSON documents are noted. */
 static bool
 decode_present(RowsCursor *rows, int column, SourceValue *value, CapstanError *error)
@@ -222,8 +209,13 @@ decode_present(RowsCursor *rows, int column, SourceValue *value, CapstanError *e
 	const ColumnLayout *layout = &rows->map->layouts[column];
 	const uint8_t *start = rows->reader.pos;
 
-	if (rows->leave_documents && layout->code == BINLOG_TYPE_JSON && leave_document(rows, column, value))
+	if (rows->leave_documents && layout->code == BINLOG_TYPE_JSON)
+	{
+		if (!capstan_value_take_bytes(layout, &rows->reader, value))
+			return false;
+		value->kind = VALUE_JSON_BINARY;
 		return true;
+	}
 	if (!capstan_value_decode(layout, &rows->map->table.columns[column], &rows->reader, value, &rows->scratch, error))
 		return false;
 	if (rows->partial && value->kind == VALUE_JSON)
@@ -333,7 +325,6 @@ capstan_binlog_next_change(BinlogDecoder *decoder, SourceChange *change, Capstan
 	change->table = &rows->map->table;
 	change->before = rows->before_columns != NULL ? rows->before : NULL;
 	change->after = rows->after_columns != NULL ? rows->after : NULL;
-	change->patch_json = capstan_json_apply_diffs_to_text;
-	change->document_text = capstan_json_to_text;
+	change->documents = &documents;
 	return BINLOG_CHANGE;
 }

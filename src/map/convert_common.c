@@ -45,9 +45,9 @@ capstan_convert_wrong_kind(const ColumnMap *map, const SourceValue *value)
 	pg_unreachable();
 }
 
-/* Errors that are about the server's state and not about the value. */
+/* Errors that are about the server's state and not about the value, and those that say already what is wrong with it. */
 static bool
-is_not_about_value(int sqlerrcode)
+is_told_as_it_is(int sqlerrcode)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
 	{
@@ -59,7 +59,7 @@ is_not_about_value(int sqlerrcode)
 		case ERRCODE_INTERNAL_ERROR:
 			return true;
 	}
-	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE || sqlerrcode == CAPSTAN_ERRCODE_VALUE || sqlerrcode == CAPSTAN_ERRCODE_UNDECODABLE;
 }
 
 Datum
@@ -78,7 +78,7 @@ capstan_convert_guarded(ColumnMap *map, GuardedCall call, void *arg)
 		ErrorData  *error;
 
 		/* PostGIS complains of a value by an internal error. */
-		if (is_not_about_value(geterrcode()) &&
+		if (is_told_as_it_is(geterrcode()) &&
 			!(geterrcode() == ERRCODE_INTERNAL_ERROR && OidIsValid(column_private(map)->receive.fn_oid)))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);

@@ -2,26 +2,64 @@
  * convert_json.c
  *		Converters of JSON.
  *
- * A value arrives as the text that MySQL's own CAST(json AS CHAR) prints.  json and text
- * keep that text; jsonb cannot hold U+0000, so there its escape falls under the nul_bytes
- * policy.  In a member's name it is an error even then: without it two members could have
- * one name, and jsonb would keep the last.
+ * A value arrives as the text that MySQL's own CAST(json AS CHAR) prints, or as the document of a row image.  json and text
+ * keep that text.  jsonb is what Postgres makes of it; of a document it is made without the text, by what jsonb_in() does behind its
+ * parser.  It cannot hold U+0000, which falls under the nul_bytes policy.  In a member's name that is an error even then: without it
+ * two members could have one name, and jsonb would keep the last.
  */
 #include "postgres.h"
 
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 #include "utils/memutils.h"
+#include "utils/numeric.h"
 
+#include "errcodes.h"
 #include "map/internal.h"
 
 #define NUL_ESCAPE "\\u0000"
 #define NUL_ESCAPE_LENGTH 6
+#define REPLACEMENT "\xEF\xBF\xBD"
+#define REPLACEMENT_LENGTH 3
+#define NUL_IN_NAME "has U+0000 in the name of a JSON member, where no substitute is safe"
+#define NUL_IN_NAME_HINT "Use json or text for the target column, or correct the value on the source."
+
+static void
+raise_unreadable(const ColumnMap *map, const CapstanError *error)
+{
+	ereport(ERROR,
+			(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
+			 errmsg("JSON document of column %s cannot be read: %s", map->source->name, error->message)));
+}
+
+/* VALUE_JSON, in the current context. */
+static SourceValue
+text_of_document(const ColumnMap *map, const SourceValue *document)
+{
+	SourceValue text = {.kind = VALUE_JSON};
+	StrBuf		buffer;
+	CapstanError error;
+
+	capstan_strbuf_init(&buffer);
+	if (!map->table->documents->text((const uint8_t *) document->u.bytes.data, document->u.bytes.length, &buffer, &error))
+		raise_unreadable(map, &error);
+	text.u.bytes.data = buffer.data;
+	text.u.bytes.length = buffer.length;
+	return text;
+}
 
 /* Checked and with a NUL behind it, for the input functions. */
 static char *
 json_text_of(ColumnMap *map, const SourceValue *value)
 {
+	SourceValue text;
+
+	if (value->kind == VALUE_JSON_BINARY)
+	{
+		text = text_of_document(map, value);
+		value = &text;
+	}
 	if (value->kind != VALUE_JSON)
 		capstan_convert_wrong_kind(map, value);
 	if (value->u.bytes.length > MAX_VARLENA_DATA)
@@ -64,8 +102,8 @@ apply_nul_bytes(ColumnMap *map, char *json)
 			in += NUL_ESCAPE_LENGTH;
 			if (replace)
 			{
-				memcpy(out, "\xEF\xBF\xBD", 3);
-				out += 3;
+				memcpy(out, REPLACEMENT, REPLACEMENT_LENGTH);
+				out += REPLACEMENT_LENGTH;
 			}
 			continue;
 		}
@@ -74,8 +112,7 @@ apply_nul_bytes(ColumnMap *map, char *json)
 		else if (*in == '"')
 		{
 			if (in_string && changed && is_member_name(in + 1))
-				capstan_convert_fail(map, "has U+0000 in the name of a JSON member, where no substitute is safe",
-									 "Use json or text for the target column, or correct the value on the source.");
+				capstan_convert_fail(map, NUL_IN_NAME, NUL_IN_NAME_HINT);
 			in_string = !in_string;
 			changed = false;
 		}
@@ -83,6 +120,167 @@ apply_nul_bytes(ColumnMap *map, char *json)
 	}
 	*out = '\0';
 }
+
+/* ---- jsonb of a document ---- */
+
+typedef struct JsonbBuilder
+{
+	ColumnMap  *map;
+	JsonbParseState *state;		/* the containers around; NULL outside of all */
+	JsonbValue	root;			/* when it is known */
+	bool		nul_counted;
+} JsonbBuilder;
+
+static void
+begin_container(void *arg, bool is_object)
+{
+	JsonbBuilder *builder = (JsonbBuilder *) arg;
+
+	(void) pushJsonbValue(&builder->state, is_object ? WJB_BEGIN_OBJECT : WJB_BEGIN_ARRAY, NULL);
+}
+
+static void
+end_container(void *arg, bool is_object)
+{
+	JsonbBuilder *builder = (JsonbBuilder *) arg;
+	JsonbValue *container = pushJsonbValue(&builder->state, is_object ? WJB_END_OBJECT : WJB_END_ARRAY, NULL);
+
+	if (builder->state == NULL)
+		builder->root = *container;
+}
+
+static void
+add_value(JsonbBuilder *builder, JsonbValue *value)
+{
+	if (builder->state == NULL)
+		builder->root = *value;
+	else
+		(void) pushJsonbValue(&builder->state, builder->state->contVal.type == jbvArray ? WJB_ELEM : WJB_VALUE, value);
+}
+
+/* In the current context. */
+static void
+take_out_nuls(JsonbBuilder *builder, JsonbValue *string)
+{
+	bool		replace = builder->map->table->policies.nul_bytes == NUL_BYTES_REPLACE;
+	const char *in = string->val.string.val;
+	const char *end = in + string->val.string.len;
+	char	   *out = (char *) palloc((Size) string->val.string.len * (replace ? REPLACEMENT_LENGTH : 1) + 1);
+
+	string->val.string.val = out;
+	for (; in < end; in++)
+	{
+		if (*in != '\0')
+			*out++ = *in;
+		else if (replace)
+		{
+			memcpy(out, REPLACEMENT, REPLACEMENT_LENGTH);
+			out += REPLACEMENT_LENGTH;
+		}
+	}
+	string->val.string.len = out - string->val.string.val;
+}
+
+static JsonbValue
+make_string(JsonbBuilder *builder, const char *data, size_t length, bool copy, bool is_name)
+{
+	JsonbValue	string = {.type = jbvString};
+	bool		has_nul = memchr(data, '\0', length) != NULL;
+
+	if (length > JENTRY_OFFLENMASK)
+		capstan_convert_fail(builder->map, "has a JSON string that is longer than jsonb can hold (256 MB)",
+							 "Use json or text for the target column, or shorten the value on the source.");
+	string.val.string.val = copy ? memcpy(palloc(length + 1), data, length) : (char *) data;
+	string.val.string.len = (int) length;
+	if (has_nul && !builder->nul_counted)
+		capstan_convert_count_nul(builder->map);
+	builder->nul_counted |= has_nul;
+	if (has_nul && is_name)
+		capstan_convert_fail(builder->map, NUL_IN_NAME, NUL_IN_NAME_HINT);
+	if (has_nul)
+		take_out_nuls(builder, &string);
+	/* U+0000 would be none for this */
+	if (!capstan_charset_is_utf8(string.val.string.val, string.val.string.len))
+		capstan_convert_fail(builder->map, "is not valid utf-8", NULL);
+	return string;
+}
+
+static void
+add_name(void *arg, const char *data, size_t length)
+{
+	JsonbBuilder *builder = (JsonbBuilder *) arg;
+	JsonbValue	name = make_string(builder, data, length, false, true);
+
+	(void) pushJsonbValue(&builder->state, WJB_KEY, &name);
+}
+
+static void
+add_string(void *arg, const char *data, size_t length, bool made)
+{
+	JsonbBuilder *builder = (JsonbBuilder *) arg;
+	JsonbValue	string = make_string(builder, data, length, made, false);
+
+	add_value(builder, &string);
+}
+
+static void
+add_integer(void *arg, int64_t integer)
+{
+	JsonbValue	value = {.type = jbvNumeric};
+
+	value.val.numeric = int64_to_numeric(integer);
+	add_value((JsonbBuilder *) arg, &value);
+}
+
+static void
+add_number(void *arg, const char *text)
+{
+	JsonbValue	value = {.type = jbvNumeric};
+
+	value.val.numeric = DatumGetNumeric(DirectFunctionCall3(numeric_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+	add_value((JsonbBuilder *) arg, &value);
+}
+
+static void
+add_boolean(void *arg, bool boolean)
+{
+	JsonbValue	value = {.type = jbvBool};
+
+	value.val.boolean = boolean;
+	add_value((JsonbBuilder *) arg, &value);
+}
+
+static void
+add_null(void *arg)
+{
+	JsonbValue	value = {.type = jbvNull};
+
+	add_value((JsonbBuilder *) arg, &value);
+}
+
+static Datum
+build_jsonb(ColumnMap *map, void *arg)
+{
+	static const SourceDocumentVisitor visitor = {
+		.begin = begin_container,
+		.end = end_container,
+		.name = add_name,
+		.string = add_string,
+		.integer = add_integer,
+		.number = add_number,
+		.boolean = add_boolean,
+		.null = add_null,
+	};
+	const SourceBytes *document = (const SourceBytes *) arg;
+	JsonbBuilder builder = {.map = map};
+	CapstanError error;
+
+	if (!map->table->documents->walk((const uint8_t *) document->data, document->length, &visitor, &builder, &error))
+		raise_unreadable(map, &error);
+	return JsonbPGetDatum(JsonbValueToJsonb(&builder.root));
+}
+
+/* ---- converters ---- */
 
 static Datum
 call_jsonb_in(ColumnMap *map, void *arg)
@@ -103,6 +301,12 @@ capstan_convert_jsonb(ColumnMap *map, const SourceValue *value, bool *isnull)
 
 	if (convert_null(value, isnull))
 		return (Datum) 0;
+	if (value->kind == VALUE_JSON_BINARY)
+	{
+		SourceBytes document = value->u.bytes;
+
+		return capstan_convert_guarded(map, build_jsonb, &document);
+	}
 	json = json_text_of(map, value);
 	if (strstr(json, NUL_ESCAPE) != NULL)
 		apply_nul_bytes(map, json);

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "binlog/binlog.h"
+#include "../unit/told.h"
 
 /* A request for memory: this much at any time, and so many times the input's size. */
 #define FUZZ_MEMORY_FIXED ((size_t) 1024 * 1024)
@@ -60,24 +61,37 @@ fuzz_touch(const void *data, size_t length)
 	(void) sum;
 }
 
-/* Every byte of every value of an image; the text of a document that was left. */
+/* A document has one text, printed or told, and is none by both or by neither. */
+static inline void
+fuzz_read_document(const SourceDocuments *documents, const uint8_t *data, size_t length)
+{
+	StrBuf		text;
+	StrBuf		told;
+	CapstanError error = {CAPSTAN_OK, ""};
+	bool		is_told;
+
+	capstan_strbuf_init(&text);
+	capstan_strbuf_init(&told);
+	is_told = told_text(documents->walk, data, length, &told, &error);
+	if (!is_told)
+		fuzz_must_explain(&error);
+	error.code = CAPSTAN_OK;
+	if (!documents->text(data, length, &text, &error))
+		fuzz_must_explain(&error);
+	else if (!is_told || text.length != told.length || memcmp(text.data, told.data, text.length) != 0)
+		FUZZ_FAIL("a document is told in another way than it is printed");
+	capstan_strbuf_free(&text);
+	capstan_strbuf_free(&told);
+}
+
+/* Every byte of every value of an image; of a document that was left its text. */
 static inline void
 fuzz_touch_values(const SourceChange *change, const SourceValue *values)
 {
 	for (int i = 0; values != NULL && i < change->table->ncolumns; i++)
 	{
 		if (values[i].kind == VALUE_JSON_BINARY)
-		{
-			StrBuf		text;
-			CapstanError error = {CAPSTAN_OK, ""};
-
-			capstan_strbuf_init(&text);
-			if (change->document_text((const uint8_t *) values[i].u.bytes.data, values[i].u.bytes.length, &text, &error))
-				fuzz_touch(text.data, text.length);
-			else
-				fuzz_must_explain(&error);
-			capstan_strbuf_free(&text);
-		}
+			fuzz_read_document(change->documents, (const uint8_t *) values[i].u.bytes.data, values[i].u.bytes.length);
 		switch (values[i].kind)
 		{
 			case VALUE_DECIMAL:

@@ -7,18 +7,12 @@
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const SourceDocuments documents = {.text = capstan_json_to_text, .walk = capstan_json_walk};
 	uint8_t    *copy = fuzz_copy(data, size);
-	CapstanError error = {CAPSTAN_OK, ""};
-	StrBuf		out;
 
 	capstan_memory_largest = 0;
-	capstan_strbuf_init(&out);
-	if (!capstan_json_to_text(copy, size, &out, &error))
-		fuzz_must_explain(&error);
-	else
-		fuzz_touch(out.data, out.length);
+	fuzz_read_document(&documents, copy, size);
 	fuzz_check_memory(size);
-	capstan_strbuf_free(&out);
 	free(copy);
 	return 0;
 }

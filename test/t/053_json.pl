@@ -100,6 +100,7 @@ start_pipeline($pg, 'json', ['v.documents']);
 $table->stream;
 $table->check if sync_pipeline($pg, 'json');
 tables_equal($my, $pg, ['v.documents'], 'all documents');
+is($pg->value('SELECT count(*) FROM v.documents WHERE NOT record_image_eq(ROW(j), ROW(l::jsonb))'), 0, 'jsonb has the bytes that Postgres makes of the text');
 no_surprise($pg, 'json');
 
 # Those that are known from elsewhere, literally.

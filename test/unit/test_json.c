@@ -11,6 +11,19 @@
 
 #include "binlog/internal.h"
 #include "builder.h"
+#include "told.h"
+
+/* The same told to a visitor. */
+static bool
+is_told_as(const uint8_t *document, size_t length, const char *expected)
+{
+	StrBuf		out = {NULL, 0, 0};
+	CapstanError error;
+	bool		same = told_text(capstan_json_walk, document, length, &out, &error) && strcmp(out.data, expected) == 0;
+
+	capstan_strbuf_free(&out);
+	return same;
+}
 
 static void
 test_doubles(void)
@@ -36,6 +49,7 @@ test_doubles(void)
 		build_hex(&document, hex);
 		CHECK(capstan_json_to_text((uint8_t *) document.data, document.length, &out, &error));
 		CHECK_MSG(strcmp(out.data, line) == 0, "double %s: got %s, expected %s", hex, out.data, line);
+		CHECK_MSG(is_told_as((uint8_t *) document.data, document.length, line), "double %s is told in another way", hex);
 		count++;
 	}
 	CHECK(count > 5000);
@@ -102,6 +116,7 @@ check_json(const char *hex, const char *expected)
 	CHECK_MSG(ok == (expected != NULL), "%s: %s", hex, ok ? out.data : error.message);
 	if (ok && expected != NULL)
 		CHECK_STR(out.data, expected);
+	CHECK_MSG(is_told_as(copy, document.length, expected != NULL ? expected : "") == (expected != NULL), "%s: told", hex);
 	free(copy);
 	capstan_strbuf_free(&document);
 	capstan_strbuf_free(&out);
