@@ -18,6 +18,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "miscadmin.h"
@@ -460,23 +463,44 @@ capstan_wire_end_connecting(SourceConn *conn)
 static TimeoutId interrupt_timer;
 static volatile int blocking_socket = -1;
 static volatile bool interruptible; /* where the blocking call was made; in the handler interrupts are always held */
+static volatile int ticks_patience; /* so many ticks without a byte are too many */
 static volatile int ticks_left;
 
+/* Has the source sent something since the last tick?  Through a socket of the file system only what nobody has read yet is seen. */
+static bool
+has_sent(int fd)
+{
+	int			unread;
+#ifdef TCP_INFO
+	struct tcp_info info;
+	socklen_t	length = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+		length >= offsetof(struct tcp_info, tcpi_last_data_recv) + sizeof(info.tcpi_last_data_recv) &&
+		info.tcpi_last_data_recv <= INTERRUPT_CHECK_MS)
+		return true;
+#endif
+	return ioctl(fd, FIONREAD, &unread) == 0 && unread > 0;
+}
+
 /*
- * In a signal handler: nothing but what is safe there.  The library starts its read timeout anew after every signal, so the
- * time is counted here, too.
+ * In a signal handler: nothing but system calls and flags.  The library starts its read timeout anew after every signal, so the
+ * silence is counted here, too; not the time, since one call may read a large event or row over a slow network.
  */
 static void
 check_blocking_call(void)
 {
-	if (blocking_socket >= 0 &&
-		((interruptible && (ProcDiePending || QueryCancelPending)) || --ticks_left == 0))
-	{
-		int			save_errno = errno;
+	int			save_errno = errno;
 
+	if (blocking_socket < 0)
+		return;
+	if (has_sent(blocking_socket))
+		ticks_left = ticks_patience;
+	else
+		ticks_left--;
+	if ((interruptible && (ProcDiePending || QueryCancelPending)) || ticks_left == 0)
 		(void) shutdown(blocking_socket, SHUT_RDWR);
-		errno = save_errno;
-	}
+	errno = save_errno;
 }
 
 void
@@ -491,7 +515,8 @@ capstan_wire_begin_blocking(SourceConn *conn)
 	}
 	interruptible = InterruptHoldoffCount == 0 && QueryCancelHoldoffCount == 0 && CritSectionCount == 0;
 	/* No timeout: a number that does not come down to 0 within a year. */
-	ticks_left = conn->timeout_ms < 0 ? INT_MAX / INTERRUPT_CHECK_MS : conn->timeout_ms / INTERRUPT_CHECK_MS + 2;
+	ticks_patience = conn->timeout_ms < 0 ? INT_MAX / INTERRUPT_CHECK_MS : conn->timeout_ms / INTERRUPT_CHECK_MS + 2;
+	ticks_left = ticks_patience;
 	blocking_socket = capstan_wire_socket(conn);
 	if (!get_timeout_active(interrupt_timer))
 		COMPAT_ENABLE_TIMEOUT_EVERY(interrupt_timer, INTERRUPT_CHECK_MS);

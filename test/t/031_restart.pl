@@ -25,7 +25,7 @@ my $proxy = CapstanTest::Proxy->start($my->host, $my->port);
 
 $my->sql(q{
 	CREATE DATABASE shop; USE shop;
-	CREATE TABLE run (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT); INSERT INTO run (v) VALUES ('old');
+	CREATE TABLE run (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT); INSERT INTO run (v) VALUES ('old');
 	CREATE TABLE stopped LIKE run; CREATE TABLE halted LIKE run; CREATE TABLE other LIKE run});
 $my->grant;
 $pg->safe_psql('CREATE EXTENSION capstan');
@@ -158,6 +158,16 @@ $proxy->pass;
 $pg->start_again;
 arrives('after a stop and a shutdown with a silent source');
 timeouts(2, 2);
+
+# What takes longer than a source may be silent, by the stream and by the copy, while bytes come.
+$since = now();
+$proxy->slow(1e6);
+$my->sql(q{INSERT INTO shop.run (v) VALUES (REPEAT('slow', 1250000))});
+$pg->safe_psql(q{SELECT capstan.wait_for_source('run', timeout => '180 s'); SELECT capstan.resync_table('run', 'shop.run', 'a slow network')});
+$pg->safe_psql(q{SELECT capstan.wait_for_snapshot('run', timeout => '180 s'); SELECT capstan.wait_for_source('run', timeout => '180 s')});
+$proxy->pass;
+arrives('over a slow network');
+is($pg->incidents("pipeline = 'run' AND occurred_at > '$since' AND severity IN ('halt', 'retry')"), '', 'that is slow is not taken for dead');
 
 for my $way (['flip', qr/event_checksum/, 'a flipped bit'], ['cut', qr/./, 'a connection cut in the middle of an event'])
 {

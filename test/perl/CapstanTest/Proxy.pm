@@ -3,6 +3,7 @@
 #     my $proxy = CapstanTest::Proxy->start($my->host, $my->port);
 #     $pg->create_server('source', $my, options => { host ..., port => $proxy->port, ssl_mode => 'disabled' });
 #     $proxy->stall;                 # connections stay open, no byte gets through (half-open)
+#     $proxy->slow(1e6);             # so many bytes a second get through from the server
 #     $proxy->flip('marker');        # flips a bit of each "marker" that the server sends
 #     $proxy->cut('marker');         # closes a connection in the middle of a "marker", each time
 #     $proxy->refuse;                # ends all connections, accepts and closes new ones
@@ -30,6 +31,7 @@ use Errno ();
 use IO::Select;
 use IO::Socket::INET;
 use Socket qw(AF_UNIX SOCK_STREAM PF_UNSPEC);
+use Time::HiRes qw(sleep);
 
 sub start
 {
@@ -54,6 +56,7 @@ sub port { $_[0]{port} }
 sub pass { $_[0]->_tell('pass') }
 sub stall { $_[0]->_tell('stall') }
 sub refuse { $_[0]->_tell('refuse') }
+sub slow { $_[0]->_tell('slow', $_[1]) }
 sub flip { $_[0]->_tell('flip', $_[1]) }
 sub cut { $_[0]->_tell('cut', $_[1]) }
 sub alter { $_[0]->_tell('alter', $_[1]) }
@@ -204,7 +207,8 @@ sub _serve
 			{
 				_note_commands($end_of->{connection}, $bytes);
 			}
-			my $at = $end_of->{from_server} && defined $marker && $marker ne '' ? index($bytes, $marker) : -1;
+			sleep($length / $marker) if $mode eq 'slow' && $end_of->{from_server};
+			my $at = $end_of->{from_server} && $mode ne 'slow' && defined $marker && $marker ne '' ? index($bytes, $marker) : -1;
 			if ($at >= 0 && $mode eq 'flip')
 			{
 				substr($bytes, $at, 1) ^= "\x01";
