@@ -271,13 +271,24 @@ build_jsonb(ColumnMap *map, void *arg)
 		.boolean = add_boolean,
 		.null = add_null,
 	};
+	static MemoryContext workspace = NULL;
 	const SourceBytes *document = (const SourceBytes *) arg;
 	JsonbBuilder builder = {.map = map};
 	CapstanError error;
+	MemoryContext caller;
+	Datum		result;
 
+	/* Its parts take several times the memory of the whole, and the caller may keep what is in his context for many rows. */
+	if (workspace == NULL)
+		workspace = AllocSetContextCreate(TopMemoryContext, "capstan JSON document", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(workspace);
+	caller = MemoryContextSwitchTo(workspace);
 	if (!map->table->documents->walk((const uint8_t *) document->data, document->length, &visitor, &builder, &error))
 		raise_unreadable(map, &error);
-	return JsonbPGetDatum(JsonbValueToJsonb(&builder.root));
+	MemoryContextSwitchTo(caller);
+	result = JsonbPGetDatum(JsonbValueToJsonb(&builder.root));
+	MemoryContextReset(workspace);
+	return result;
 }
 
 /* ---- converters ---- */
