@@ -56,8 +56,8 @@ capstan_charset_is_utf8(const char *data, size_t length)
 }
 
 /* Postgres' check ends at a zero byte, so it is taken up again behind each. */
-static TextFault
-check_utf8(const char *data, size_t length)
+TextFault
+capstan_charset_check_utf8(const char *data, size_t length)
 {
 	TextFault	fault = TEXT_OK;
 
@@ -89,7 +89,7 @@ utf8_to_text(const CharsetConverter *converter, const char *data, size_t length,
 {
 	text	   *result;
 
-	*fault = check_utf8(data, length);
+	*fault = capstan_charset_check_utf8(data, length);
 	if (converter->kind == CHARSET_UTF8MB3 && has_four_byte_characters(data, length))
 		*fault = TEXT_INVALID;
 	if (*fault == TEXT_INVALID)

@@ -30,7 +30,8 @@ raise_unreadable(const ColumnMap *map, const CapstanError *error)
 {
 	ereport(ERROR,
 			(errcode(CAPSTAN_ERRCODE_UNDECODABLE),
-			 errmsg("JSON document of column %s cannot be read: %s", map->source->name, error->message)));
+			 errmsg("JSON document of column %s cannot be read: %s", map->source->name, error->message),
+			 errhint("Nothing of this transaction was applied. If the source is healthy, this is a fault of capstan: keep the binary log file and report it.")));
 }
 
 /* VALUE_JSON, in the current context. */
@@ -158,6 +159,14 @@ add_value(JsonbBuilder *builder, JsonbValue *value)
 		(void) pushJsonbValue(&builder->state, builder->state->contVal.type == jbvArray ? WJB_ELEM : WJB_VALUE, value);
 }
 
+static void
+check_length(JsonbBuilder *builder, size_t length)
+{
+	if (length > JENTRY_OFFLENMASK)
+		capstan_convert_fail(builder->map, "has a JSON string that is longer than jsonb can hold (256 MB)",
+							 "Use json or text for the target column, or shorten the value on the source.");
+}
+
 /* In the current context. */
 static void
 take_out_nuls(JsonbBuilder *builder, JsonbValue *string)
@@ -165,9 +174,15 @@ take_out_nuls(JsonbBuilder *builder, JsonbValue *string)
 	bool		replace = builder->map->table->policies.nul_bytes == NUL_BYTES_REPLACE;
 	const char *in = string->val.string.val;
 	const char *end = in + string->val.string.len;
-	char	   *out = (char *) palloc((Size) string->val.string.len * (replace ? REPLACEMENT_LENGTH : 1) + 1);
+	size_t		length = 0;
+	char	   *out;
 
+	for (const char *c = in; c < end; c++)
+		length += *c != '\0' ? 1 : replace ? REPLACEMENT_LENGTH : 0;
+	check_length(builder, length);
+	out = (char *) palloc(length + 1);
 	string->val.string.val = out;
+	string->val.string.len = (int) length;
 	for (; in < end; in++)
 	{
 		if (*in != '\0')
@@ -178,30 +193,29 @@ take_out_nuls(JsonbBuilder *builder, JsonbValue *string)
 			out += REPLACEMENT_LENGTH;
 		}
 	}
-	string->val.string.len = out - string->val.string.val;
 }
 
 static JsonbValue
 make_string(JsonbBuilder *builder, const char *data, size_t length, bool copy, bool is_name)
 {
 	JsonbValue	string = {.type = jbvString};
-	bool		has_nul = memchr(data, '\0', length) != NULL;
+	TextFault	fault;
 
-	if (length > JENTRY_OFFLENMASK)
-		capstan_convert_fail(builder->map, "has a JSON string that is longer than jsonb can hold (256 MB)",
-							 "Use json or text for the target column, or shorten the value on the source.");
+	check_length(builder, length);
+	/* before zero bytes are taken out: what they part is no character, and must not become one */
+	fault = capstan_charset_check_utf8(data, length);
+	if (fault == TEXT_INVALID)
+		capstan_convert_fail(builder->map, "is not valid utf-8", NULL);
 	string.val.string.val = copy ? memcpy(palloc(length + 1), data, length) : (char *) data;
 	string.val.string.len = (int) length;
-	if (has_nul && !builder->nul_counted)
+	if (fault != TEXT_HAS_NUL)
+		return string;
+	if (!builder->nul_counted)
 		capstan_convert_count_nul(builder->map);
-	builder->nul_counted |= has_nul;
-	if (has_nul && is_name)
+	builder->nul_counted = true;
+	if (is_name)
 		capstan_convert_fail(builder->map, NUL_IN_NAME, NUL_IN_NAME_HINT);
-	if (has_nul)
-		take_out_nuls(builder, &string);
-	/* U+0000 would be none for this */
-	if (!capstan_charset_is_utf8(string.val.string.val, string.val.string.len))
-		capstan_convert_fail(builder->map, "is not valid utf-8", NULL);
+	take_out_nuls(builder, &string);
 	return string;
 }
 

@@ -57,6 +57,8 @@ extern text *capstan_charset_to_text(const CharsetConverter *converter, const ch
  * equal as utf-8 only if their bytes are equal.
  */
 extern bool capstan_charset_has_second_code(const CharsetConverter *converter, const char *data, size_t length);
+/* TEXT_OK, TEXT_HAS_NUL or TEXT_INVALID; up to 1 GB. */
+extern TextFault capstan_charset_check_utf8(const char *data, size_t length);
 /* Valid utf-8 without zero bytes? */
 extern bool capstan_charset_is_utf8(const char *data, size_t length);
 

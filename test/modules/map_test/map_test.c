@@ -15,6 +15,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "binlog/binlog.h"
 #include "compat.h"
 #include "map/map.h"
 #include "source_spec.h"
@@ -207,6 +208,7 @@ map_test_put(PG_FUNCTION_ARGS)
 {
 	SourceTable *table = table_arg(fcinfo);
 	SourceValue *row = row_arg(fcinfo, 2, table);
+	static const SourceDocuments documents = {.text = capstan_json_to_text, .walk = capstan_json_walk};
 	TableMap   *map = capstan_map_build(table, PG_GETARG_OID(1), policies_arg(fcinfo, 3), CurrentMemoryContext);
 	Datum	   *values = palloc(sizeof(Datum) * map->natts);
 	bool	   *isnull = palloc(sizeof(bool) * map->natts);
@@ -220,6 +222,7 @@ map_test_put(PG_FUNCTION_ARGS)
 			memset((char *) table->columns[i].labels[j].data, 0x5A, table->columns[i].labels[j].length);
 	}
 	memset(table->columns, 0x5A, sizeof(SourceColumn) * table->ncolumns);
+	map->documents = &documents;
 	SPI_connect();
 	capstan_map_row(map, row, values, isnull);
 	insert_row(map, values, isnull);

@@ -9,7 +9,7 @@
  *		type	::= word [ "(" arguments ")" ]		as in MySQL; labels 'a' or x'e9'
  *
  *		value	::= "null" | "absent" | "int 5" | "uint 5" | "float 0x1p-3" | "double 0.1" | "decimal -1.50"
- *				  | "bits \x0a" | "bytes \x00ff" | "text abc" | "label 3" | "json {}" | "huge" | "hugejson"
+ *				  | "bits \x0a" | "bytes \x00ff" | "text abc" | "label 3" | "json {}" | "document \x0400" | "huge" | "hugejson"
  *				  | "datetime 2024-02-29 23:59:58.000001" | "timestamp 1000000" | "time -1" (microseconds)
  *
  * The table is called shop.t; its default collation is utf8mb4_0900_ai_ci.
@@ -344,6 +344,8 @@ source_spec_value(const char *text, SourceValue *value)
 		value->u.bytes.data = rest;
 		value->u.bytes.length = strlen(rest);
 	}
+	else if (strcmp(kind, "document") == 0)
+		set_bytes(value, VALUE_JSON_BINARY, rest);
 	else if (strcmp(kind, "huge") == 0 || strcmp(kind, "hugejson") == 0)
 	{
 		/* Says that it has a gigabyte and has not: to be refused before it is looked at. */

@@ -62,6 +62,18 @@ SELECT * FROM t ORDER BY id;
 -- Taking it out of a member's name could make two members one.
 SELECT put(:'cols', 't', ARRAY['int 6', 'null', 'null', 'json {"a": 1, "a\u0000": 2}'], 'null', 'strip');
 SELECT put(:'cols', 't', ARRAY['int 6', 'null', 'null', 'json {"x": {"a\u0000" : 2}}'], 'null', 'replace');
+-- The same as documents of a row image: "a\0b"; {"a": "x\0y"} and {"a\0": 5}.
+\set nul_string '\\x0c03610062'
+\set nul_value '\\x0001001000 0b000100 0c0c00 61 03780079'
+\set nul_name '\\x0001000d00 0b000200 050500 6100'
+SELECT put('id int; j json', 't', ARRAY['int 7', 'document ' || replace(d, ' ', '')], 'null', p) FROM unnest(ARRAY[:'nul_string', :'nul_value']) d, unnest('{strip,replace}'::text[]) p;
+SELECT id, j FROM t WHERE id = 7 ORDER BY j::text COLLATE "C";
+SELECT put('id int; j json', 't', ARRAY['int 8', 'document ' || :'nul_string'], 'null', 'halt');
+SELECT put('id int; j json', 't', ARRAY['int 8', 'document ' || replace(:'nul_name', ' ', '')], 'null', 'strip');
+SELECT put('id int; j json', 't', ARRAY['int 8', 'document ' || replace(:'nul_name', ' ', '')], 'null', 'replace');
+-- A zero byte between the halves of a character: without it they are no character, either.
+SELECT put('id int; j json', 't', ARRAY['int 8', 'document \x0c03c300a9'], 'null', 'strip');
+SELECT put('id int; j json', 't', ARRAY['int 8', 'document \x0c03c300a9'], 'null', 'replace');
 -- In a key
 CREATE TABLE tk (k text COLLATE "C" PRIMARY KEY);
 SELECT put('k varchar(20) key', 'tk', ARRAY['bytes \x6100'], 'null', 'strip');

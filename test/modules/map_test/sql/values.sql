@@ -167,8 +167,17 @@ SELECT * FROM j;
 SELECT put('c json', 'j', ARRAY['json "a\u0000b"']), put('b json', 'j', ARRAY['json "a\u0000b"']);
 SELECT b, c FROM j WHERE a IS NULL;
 
--- Over 1 GB: refused before a byte is read.
+-- Documents of a row image: "é", -1, 1.5, [] and none at all; not utf-8; cut off.
+SELECT put('a json; b json; c json', 'j', ARRAY[v, v, v]) FROM
+	(VALUES ('document \x0c02c3a9'), ('document \x05ffff'), ('document \x0b000000000000f83f'), ('document \x0200000400'), ('document \x')) x(v);
+SELECT * FROM j OFFSET 6;
+SELECT put('a json', 'j', ARRAY['document \x0c01ff']);
 \set VERBOSITY default
+SELECT put('a json', 'j', ARRAY['document \x0c0561']);
+SELECT put('b json', 'j', ARRAY['document \x0c0561']);
+SELECT put('c json', 'j', ARRAY['document \x0c0561']);
+
+-- Over 1 GB: refused before a byte is read.
 SELECT put('a text', 't', '{huge}');
 SELECT put('a longblob', 'bin', '{huge}');
 SELECT put('a json', 'j', '{hugejson}');
