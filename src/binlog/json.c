@@ -20,7 +20,8 @@
  *
  * Nothing keeps offsets from pointing to the same bytes again and again, so a few bytes
  * could mean an endless text.  An honest document prints at most OUTPUT_FACTOR
- * bytes for each of its own; more than that is an error.
+ * bytes for each of its own; more than that is an error.  So are more values than there is room for: who makes
+ * something of them may need a hundred times as much for an empty array as its text has.
  */
 #include "binlog/json_internal.h"
 
@@ -30,6 +31,10 @@
 #define OUTPUT_FACTOR 12
 #define OUTPUT_EXTRA 512
 #define OUTPUT_MAX ((size_t) 1024 * 1024 * 1024 - 1)
+
+/* Of a small container the entry of a value, and the count and size of one that is in it. */
+#define LEAST_ENTRY 3
+#define LEAST_CONTAINER 4
 
 static bool
 malformed(JsonPrinter *printer)
@@ -43,11 +48,36 @@ capstan_json_most_text(size_t document_length)
 	return document_length < OUTPUT_MAX / OUTPUT_FACTOR ? document_length * OUTPUT_FACTOR + OUTPUT_EXTRA : OUTPUT_MAX;
 }
 
+static bool
+is_container(const JsonValue *value)
+{
+	return value->type <= JSON_LARGE_ARRAY;
+}
+
+/* The outermost value has no entry. */
+size_t
+capstan_json_room(size_t document_length)
+{
+	return document_length + LEAST_ENTRY;
+}
+
+bool
+capstan_json_take_room(size_t *room, const JsonValue *value)
+{
+	size_t		least = LEAST_ENTRY + (is_container(value) ? LEAST_CONTAINER : 0);
+
+	if (*room < least)
+		return false;
+	*room -= least;
+	return true;
+}
+
 void
 capstan_json_printer(JsonPrinter *printer, StrBuf *out, size_t document_length, CapstanError *error)
 {
 	printer->out = out;
 	printer->limit = out->length + capstan_json_most_text(document_length);
+	printer->room = capstan_json_room(document_length);
 	printer->error = error;
 }
 
@@ -560,6 +590,8 @@ capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth)
 	int64_t		integer;
 	SourceBytes string;
 
+	if (!capstan_json_take_room(&printer->room, value))
+		return malformed(printer);
 	switch ((JsonType) value->type)
 	{
 		case JSON_SMALL_OBJECT:

@@ -55,10 +55,11 @@ typedef struct JsonPrinter
 {
 	StrBuf	   *out;
 	size_t		limit;			/* of out's length */
+	size_t		room;			/* see capstan_json_take_room */
 	CapstanError *error;
 } JsonPrinter;
 
-/* Limits the output by what a document of that many bytes can honestly print. */
+/* Limits the output, and the number of values, by what a document of that many bytes can honestly print. */
 extern void capstan_json_printer(JsonPrinter *printer, StrBuf *out, size_t document_length, CapstanError *error);
 /* depth: how many containers are around the value. */
 extern bool capstan_json_print(JsonPrinter *printer, const JsonValue *value, int depth);
@@ -66,6 +67,9 @@ extern void capstan_json_print_string(StrBuf *out, const uint8_t *data, size_t l
 
 /* Most bytes of text that an honest document of that many bytes has. */
 extern size_t capstan_json_most_text(size_t document_length);
+/* The room that a document of that many bytes has for its values, and what one takes of it at least; false: there is not so much left. */
+extern size_t capstan_json_room(size_t document_length);
+extern bool capstan_json_take_room(size_t *room, const JsonValue *value);
 /* An integer that is an int64_t; false if the value is something else, or cut off. */
 extern bool capstan_json_integer(const JsonValue *value, int64_t *integer);
 /* A JSON_STRING; false if it is cut off. */

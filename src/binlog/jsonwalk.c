@@ -10,7 +10,9 @@ typedef struct Walker
 {
 	const SourceDocumentVisitor *visitor;
 	void	   *arg;
-	size_t		left;			/* bytes that may still be told, see json.c: offsets may point to the same ones again and again */
+	/* What may still be told, see json.c: offsets may point to the same bytes again and again. */
+	size_t		left;			/* bytes */
+	size_t		room;			/* for values */
 	StrBuf		text;			/* of one value, as json.c prints it */
 	StrBuf		plain;			/* of one that is a string, without escapes */
 	CapstanError *error;
@@ -106,8 +108,8 @@ walk_value(Walker *walker, const JsonValue *value, int depth)
 	SourceBytes string;
 	int64_t		integer;
 
-	if (!spend(walker, 0))
-		return false;
+	if (!capstan_json_take_room(&walker->room, value))
+		return malformed(walker);
 	switch ((JsonType) value->type)
 	{
 		case JSON_SMALL_OBJECT:
@@ -135,7 +137,7 @@ walk_value(Walker *walker, const JsonValue *value, int depth)
 bool
 capstan_json_walk(const uint8_t *data, size_t length, const SourceDocumentVisitor *visitor, void *arg, CapstanError *error)
 {
-	Walker		walker = {.visitor = visitor, .arg = arg, .left = capstan_json_most_text(length), .error = error};
+	Walker		walker = {.visitor = visitor, .arg = arg, .left = capstan_json_most_text(length), .room = capstan_json_room(length), .error = error};
 	JsonValue	value;
 	bool		result;
 

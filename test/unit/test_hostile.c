@@ -166,6 +166,64 @@ test_json_differences(void)
 	capstan_strbuf_free(&out);
 }
 
+typedef struct Containers
+{
+	size_t		told;
+} Containers;
+
+static void
+count_container(void *arg, bool is_object)
+{
+	(void) is_object;
+	((Containers *) arg)->told++;
+}
+
+static void
+ignore_end(void *arg, bool is_object)
+{
+	(void) arg;
+	(void) is_object;
+}
+
+/* 100,000 members that are all the same empty array, or a document that has them: 7 bytes each, an entry and an array. */
+static void
+test_json_containers(void)
+{
+	static const SourceDocumentVisitor visitor = {.begin = count_container, .end = ignore_end};
+	enum
+	{
+		TIMES = 100000
+	};
+
+	for (int honest = 0; honest < 2; honest++)
+	{
+		Containers	containers = {0};
+		StrBuf		document = {NULL, 0, 0};
+		StrBuf		out = {NULL, 0, 0};
+		CapstanError error = {CAPSTAN_OK, ""};
+		uint64_t	head = 8 + 5 * (uint64_t) TIMES;
+
+		begin(honest ? "JSON of arrays" : "JSON of the same array");
+		build_uint(&document, JSON_LARGE_ARRAY, 1);
+		build_uint(&document, TIMES, 4);
+		build_uint(&document, head + 4 * (honest ? TIMES : 1), 4);
+		for (uint64_t i = 0; i < TIMES; i++)
+		{
+			build_uint(&document, JSON_SMALL_ARRAY, 1);
+			build_uint(&document, head + (honest ? 4 * i : 0), 4);
+		}
+		for (int i = 0; i < (honest ? TIMES : 1); i++)
+			build_uint(&document, 0x00040000, 4);
+		CHECK(capstan_json_walk((uint8_t *) document.data, document.length, &visitor, &containers, &error) == (honest == 1));
+		CHECK(capstan_json_to_text((uint8_t *) document.data, document.length, &out, &error) == (honest == 1));
+		CHECK(honest ? containers.told == TIMES + 1 : error.code == CAPSTAN_ERROR_MALFORMED);
+		CHECK_MSG(containers.told <= document.length / 7, "%zu arrays told of %zu bytes", containers.told, document.length);
+		end(32 * document.length);
+		capstan_strbuf_free(&document);
+		capstan_strbuf_free(&out);
+	}
+}
+
 /* Arrays in arrays as deep as the bytes go, or all pointing to the same one. */
 static void
 test_json_documents(void)
@@ -313,6 +371,7 @@ test_hostile(void)
 	test_gtid_order();
 	test_repeated_fields();
 	test_json_differences();
+	test_json_containers();
 	test_json_documents();
 	test_bombs();
 }
