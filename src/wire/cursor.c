@@ -681,6 +681,7 @@ capstan_wire_close_cursor(SourceCursor *cursor)
 	conn->stmt = NULL;
 	if (mysql_stmt_close(stmt) != 0)
 		capstan_wire_mark_lost(conn);
+	capstan_wire_end_blocking();
 	MemoryContextDelete(cursor->context);
 }
 

@@ -169,6 +169,26 @@ $proxy->pass;
 arrives('over a slow network');
 is($pg->incidents("pipeline = 'run' AND occurred_at > '$since' AND severity IN ('halt', 'retry')"), '', 'that is slow is not taken for dead');
 
+# What is written takes longer than the source may be silent, which nobody has asked for anything meanwhile: more tables than copy workers, of
+# which the first ones take that long when they have been read.
+my @late = map { "late$_" } 1 .. 3;
+$my->sql("USE shop; " . join(' ', map { "CREATE TABLE $_ (id INT PRIMARY KEY); INSERT INTO $_ VALUES (1);" } @late));
+$pg->create_server('hasty', $my, options => { read_timeout => 4 });
+$pg->safe_psql(join(' ', map { "CREATE TABLE shop.$_ (id int PRIMARY KEY);" } @late) . q{
+	CREATE FUNCTION shop.takes_long() RETURNS bool LANGUAGE plpgsql AS $$
+	BEGIN
+		IF NOT EXISTS (} . join(' UNION ALL ', map { "SELECT FROM shop.$_" } @late) . q{) THEN PERFORM pg_sleep(6); END IF;
+		RETURN true;
+	END $$;} . join(' ', map { "ALTER TABLE shop.$_ ADD CHECK (shop.takes_long());" } @late) . q{
+	SELECT capstan.create_pipeline('late', server => 'hasty', tables => '{shop.late*}');
+	SELECT capstan.start_pipeline('late')});
+$pg->safe_psql(q{SELECT capstan.wait_for_snapshot('late', timeout => '180 s')});
+tables_equal($my, $pg, [ map { "shop.$_" } @late ], 'after a slow write');
+is($pg->incidents("pipeline = 'late' AND severity IN ('halt', 'retry')"), '', 'a slow write is not taken for a silent source');
+$pg->safe_psql(q{SELECT capstan.stop_pipeline('late')});
+state_is('late', 'stopped', 'and stops');
+$pg->safe_psql(q{SELECT capstan.drop_pipeline('late')});
+
 for my $way (['flip', qr/event_checksum/, 'a flipped bit'], ['cut', qr/./, 'a connection cut in the middle of an event'])
 {
 	my ($method, $class, $name) = @$way;
