@@ -50,13 +50,14 @@ text_of_document(const ColumnMap *map, const SourceValue *document)
 	return text;
 }
 
-/* Checked and with a NUL behind it, for the input functions. */
+/* Checked and with a NUL behind it, for the input functions; to be freed by the caller, who may keep what is in his context for many rows. */
 static char *
 json_text_of(ColumnMap *map, const SourceValue *value)
 {
+	bool		is_document = value->kind == VALUE_JSON_BINARY;
 	SourceValue text;
 
-	if (value->kind == VALUE_JSON_BINARY)
+	if (is_document)
 	{
 		text = text_of_document(map, value);
 		value = &text;
@@ -67,7 +68,7 @@ json_text_of(ColumnMap *map, const SourceValue *value)
 		capstan_convert_fail(map, "is longer than a Postgres value can be (1 GB)", "Shorten the value on the source.");
 	if (!capstan_charset_is_utf8(value->u.bytes.data, value->u.bytes.length))
 		capstan_convert_fail(map, "is not valid utf-8", NULL);
-	return pnstrdup(value->u.bytes.data, value->u.bytes.length);
+	return is_document ? (char *) value->u.bytes.data : pnstrdup(value->u.bytes.data, value->u.bytes.length);
 }
 
 /* Behind a string's closing quote: is a colon what comes next? */
@@ -323,6 +324,7 @@ Datum
 capstan_convert_jsonb(ColumnMap *map, const SourceValue *value, bool *isnull)
 {
 	char	   *json;
+	Datum		result;
 
 	if (convert_null(value, isnull))
 		return (Datum) 0;
@@ -335,21 +337,35 @@ capstan_convert_jsonb(ColumnMap *map, const SourceValue *value, bool *isnull)
 	json = json_text_of(map, value);
 	if (strstr(json, NUL_ESCAPE) != NULL)
 		apply_nul_bytes(map, json);
-	return capstan_convert_guarded(map, call_jsonb_in, json);
+	result = capstan_convert_guarded(map, call_jsonb_in, json);
+	pfree(json);
+	return result;
 }
 
 Datum
 capstan_convert_json(ColumnMap *map, const SourceValue *value, bool *isnull)
 {
+	char	   *json;
+	Datum		result;
+
 	if (convert_null(value, isnull))
 		return (Datum) 0;
-	return capstan_convert_guarded(map, call_json_in, json_text_of(map, value));
+	json = json_text_of(map, value);
+	result = capstan_convert_guarded(map, call_json_in, json);
+	pfree(json);
+	return result;
 }
 
 Datum
 capstan_convert_json_text(ColumnMap *map, const SourceValue *value, bool *isnull)
 {
+	char	   *json;
+	text	   *result;
+
 	if (convert_null(value, isnull))
 		return (Datum) 0;
-	return PointerGetDatum(cstring_to_text(json_text_of(map, value)));
+	json = json_text_of(map, value);
+	result = cstring_to_text(json);
+	pfree(json);
+	return PointerGetDatum(result);
 }
