@@ -259,13 +259,12 @@ add_rows_copied(int64 table_id, int64 rows)
 				 2, types, values, NULL, SPI_OK_UPDATE);
 }
 
-/* The table was removed, or is resynced: this worker is about to be replaced, and is not to halt the pipeline. */
-static void
-not_planned(const CopyRange *range)
+void
+capstan_meta_raise_not_planned(const CopyRange *range)
 {
 	ereport(ERROR,
 			(errcode(CAPSTAN_ERRCODE_COPY_WORKER),
-			 errmsg("a copied range is not planned any more"),
+			 errmsg("a range is not planned any more"),
 			 errdetail("Range " INT64_FORMAT " of table " INT64_FORMAT ".", range->seq, range->table_id)));
 }
 
@@ -287,7 +286,7 @@ capstan_meta_finish_range(const CopyRange *range, const char *gtid_set, int64 ro
 				 "WHERE table_id = $1 AND generation = $2 AND seq = $3 AND gtid_set IS NULL",
 				 5, types, values, NULL, SPI_OK_UPDATE);
 	if (SPI_processed != 1)
-		not_planned(range);
+		capstan_meta_raise_not_planned(range);
 	add_rows_copied(range->table_id, rows);
 	capstan_meta_leave(&identity);
 }
@@ -321,7 +320,7 @@ capstan_meta_cut_range(const CopyRange *range, bytea **key, int nkey, const char
 				 "FROM rest r, before b, whole w WHERE b.seq + 1 < $3",
 				 6, types, values, nulls, SPI_OK_INSERT);
 	if (SPI_processed != 1)
-		not_planned(range);
+		capstan_meta_raise_not_planned(range);
 	add_rows_copied(range->table_id, rows);
 	capstan_meta_leave(&identity);
 }

@@ -202,6 +202,7 @@ capstan_copy_prepare(CopyRun *run)
 	LWLockRelease(Capstan->lock);
 	capstan_copy_begin_catalog(run);
 	ranges = capstan_meta_ranges_of_round(run->pipeline->id, run->round, run->index);
+	CAPSTAN_FAULT("ranges_read");
 	tables = ranges == NIL ? NIL : capstan_meta_tables_of_worker(run->pipeline->id, run->round, run->index);
 	capstan_copy_commit_catalog(run);
 	sources = describe_tables(run, tables, many);
@@ -220,11 +221,12 @@ capstan_copy_prepare(CopyRun *run)
 		}
 		else
 		{
-			PipelineTable *info = list_nth(tables, ntables);
+			PipelineTable *info = ntables < list_length(tables) ? list_nth(tables, ntables) : NULL;
 
+			/* resynced or removed since the ranges were read */
+			if (info == NULL || info->id != job->range->table_id || info->generation != job->range->generation)
+				capstan_meta_raise_not_planned(job->range);
 			job->source = list_nth(sources, ntables++);
-			if (info->id != job->range->table_id)
-				elog(ERROR, "ranges and tables of a round do not match");
 			job->table = capstan_apply_table_create(info, run->pipeline->owner, run->pipeline->policies, run->round_context);
 			job->quoted_name = capstan_quoted_table(info->source_schema, info->source_table);
 		}

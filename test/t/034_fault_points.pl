@@ -7,7 +7,7 @@
 # stream between them; writers move keys between ranges in both directions, delete and refill whole ranges, and
 # append to a table faster than it is copied; there are empty, one-row and keyless tables, and keys that are not paged.
 # Then some moments by themselves, standing still: ranges that were committed out of order; a range that is
-# deleted while it is copied.
+# deleted while it is copied; a table that is resynced or removed between two looks at the catalog.
 # Asserted: every place is met; contents are equal at the end; what a trigger notes of the commits of ranges in the
 # catalog: they follow each other without gap and overlap, so none was copied twice; no row was a surprise; nothing halted. Out of
 # order: exactly the committed ranges are kept up with.
@@ -194,6 +194,40 @@ subtest 'a range that is deleted while it is copied' => sub {
 		$pg->fault_go;
 		check('h', ["h.$table"]);
 		drop_pipeline($pg, 'h');
+	}
+};
+
+# Two looks at the catalog, and a resync or a removal between them.
+subtest 'a table that goes away while its ranges are read' => sub {
+	$my->sql('CREATE DATABASE r; USE r; CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2); INSERT INTO u VALUES (3); ANALYZE TABLE t, u');
+	# both are the first worker's
+	$pg->safe_psql('ALTER SYSTEM SET capstan.copy_workers = 1');
+	$pg->reload;
+	$pg->poll_query_until('SHOW capstan.copy_workers', 1);
+	for my $table ('r.t', 'r.u')
+	{
+		for my $way ("SELECT capstan.resync_table('r', '$table', 'a test')", "SELECT capstan.remove_table('r', '$table')")
+		{
+			$pg->safe_psql("SELECT capstan.create_pipeline('r', server => 'source', tables => '{r.*}')");
+			my $session = $pg->background('SELECT pg_sleep(599)');
+			$pg->fault_point('ranges_read', 'hold', copy_index => 0);
+			$pg->safe_psql(q{SELECT capstan.start_pipeline('r')});
+			ok($pg->wait_struck(180), 'ranges are read');
+			# who would end the worker before it looks again
+			my ($pipeline) = $pg->worker_pids(qr/capstan pipeline/);
+			my ($copy) = $pg->worker_pids(qr/capstan copy "r" 1/);
+			kill('STOP', $pipeline);
+			$pg->safe_psql($way);
+			$pg->fault_go;
+			ok((poll_until { !kill(0, $copy) }), 'the worker ends');
+			kill('CONT', $pipeline);
+			check('r', [ $way =~ /resync/ ? qw(r.t r.u) : grep { $_ ne $table } qw(r.t r.u) ]);
+			ok($session->running, "no other session was ended: $way");
+			$pg->safe_psql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(599)'});
+			$session->wait;
+			drop_pipeline($pg, 'r');
+			$pg->safe_psql('DROP TABLE r.t, r.u');
+		}
 	}
 };
 
