@@ -22,9 +22,7 @@
 static char *
 qualified_name(const ApplyTable *table)
 {
-	Oid			relid = table->info->target;
-
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+	return capstan_map_relation_name(table->info->target);
 }
 
 static void

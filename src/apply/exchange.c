@@ -35,12 +35,6 @@
 /* Two tables are joined while everything waits: more than usual, but a bound all the same (a hash may take twice as much). */
 #define EXCHANGE_WORK_MEM "32MB"
 
-static char *
-qualified_name(Oid relid)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
-}
-
 /* A value must not become another one on its way from the shadow to the target. */
 static void
 check_column(const ApplyTable *table, const TableShadow *shadow, const char *name)
@@ -201,8 +195,8 @@ delete_rows(const TableShadow *shadow, const char *target, const char *source, c
 static void
 exchange_rows(const ApplyTable *table, const TableShadow *shadow)
 {
-	const char *target = qualified_name(shadow->target);
-	const char *source = qualified_name(shadow->shadow);
+	const char *target = capstan_map_relation_name(shadow->target);
+	const char *source = capstan_map_relation_name(shadow->shadow);
 	const char *insert = psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s AS s", target,
 								  column_list(shadow->columns, ""), column_list(shadow->columns, "s."), source);
 	const char *wrong;

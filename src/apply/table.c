@@ -116,6 +116,7 @@ void
 apply_check_owner(ApplyTable *table)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table->info->target));
+	char	   *pipeline_owner;
 
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
@@ -124,16 +125,22 @@ apply_check_owner(ApplyTable *table)
 				 errhint("Call capstan.remove_table() and, to make it anew, capstan.add_table(); or restore the table.")));
 	table->table_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
-	if (!has_privs_of_role(table->pipeline_owner, table->table_owner))
+	if (has_privs_of_role(table->pipeline_owner, table->table_owner))
+		return;
+	/* nothing keeps a role from being dropped that is only named in capstan's catalog */
+	pipeline_owner = GetUserNameFromId(table->pipeline_owner, true);
+	if (pipeline_owner == NULL)
 		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("the pipeline's owner \"%s\" may not write to table \"%s\"",
-						GetUserNameFromId(table->pipeline_owner, true), get_rel_name(table->info->target)),
-				 errdetail("It is neither the owner of the table nor a member of the owning role \"%s\".",
-						   GetUserNameFromId(table->table_owner, true)),
-				 errhint("GRANT %s TO %s;",
-						 quote_identifier(GetUserNameFromId(table->table_owner, true)),
-						 quote_identifier(GetUserNameFromId(table->pipeline_owner, true)))));
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the pipeline's owner does not exist any more"),
+				 errhint("Drop the pipeline and create it again as another role.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("the pipeline's owner \"%s\" may not write to the target table of %s.%s", pipeline_owner,
+					table->info->source_schema, table->info->source_table),
+			 errdetail("It is neither the owner of the table nor a member of the owning role \"%s\".",
+					   GetUserNameFromId(table->table_owner, false)),
+			 errhint("GRANT %s TO %s;", quote_identifier(GetUserNameFromId(table->table_owner, false)), quote_identifier(pipeline_owner))));
 }
 
 SPIPlanPtr

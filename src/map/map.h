@@ -94,6 +94,9 @@ extern TableMap *capstan_map_build(const SourceTable *source, Oid relid, MapPoli
  */
 extern bool capstan_map_has_labels_of(const TableMap *map, const SourceTable *source);
 
+/* The table's quoted name with its schema; NULL if it is gone, which may be so as long as it is not locked. */
+extern char *capstan_map_relation_name(Oid relid);
+
 /* Same checks, but collects the complaints (List of char *, palloc'd) instead of raising: for preflight. */
 extern List *capstan_map_complaints(const SourceTable *source, Oid relid, MapPolicies policies);
 /* Complaints that need no target: column types without converter, names that collide in 63 bytes. */

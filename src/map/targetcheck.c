@@ -25,6 +25,16 @@
 
 #include "map/internal.h"
 
+char *
+capstan_map_relation_name(Oid relid)
+{
+	/* a look at the catalog may bring the news of a DROP: what was found before says nothing of what comes next */
+	char	   *schema = get_namespace_name(get_rel_namespace(relid));
+	char	   *name = get_rel_name(relid);
+
+	return schema == NULL || name == NULL ? NULL : quote_qualified_identifier(schema, name);
+}
+
 static void
 check_deferrable(Complaints *complaints, Relation rel)
 {

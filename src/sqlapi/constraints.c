@@ -57,6 +57,8 @@ ready_pipeline(FunctionCallInfo fcinfo, const char *function)
 	return pipeline;
 }
 
+static char gone[] = "the target table is gone";
+
 /* InvalidOid if the table is gone.  The pipeline's owner must be able to act for it. */
 static Oid
 table_owner(const Pipeline *pipeline, const MetaObject *object)
@@ -156,20 +158,16 @@ run_as(Oid owner, const char *sql, char **value)
 	return failure;
 }
 
-static char *
-target_name(const MetaObject *object)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(object->target)), get_rel_name(object->target));
-}
-
 /* Behind the greatest value that is there; never back. */
 static char *
 set_sequence(Oid owner, const MetaObject *object, char **last_value)
 {
-	char	   *table = target_name(object);
+	char	   *table = capstan_map_relation_name(object->target);
 	char	   *sequence = NULL;
 	char	   *failure;
 
+	if (table == NULL)
+		return gone;
 	failure = run_as(owner, psprintf("SELECT pg_get_serial_sequence(%s, %s)", quote_literal_cstr(table),
 									 quote_literal_cstr(object->target_object)), &sequence);
 	if (failure != NULL)
@@ -186,11 +184,15 @@ static char *
 validate_constraint(Oid owner, const MetaObject *object)
 {
 	const char *constraint = quote_identifier(object->target_object);
-	char	   *table = target_name(object);
-	char	   *failure = run_as(owner, psprintf("ALTER TABLE %s VALIDATE CONSTRAINT %s", table, constraint), NULL);
+	char	   *table = capstan_map_relation_name(object->target);
+	char	   *failure = gone;
 	const char *state = "done";
 
-	if (failure != NULL)
+	if (table != NULL && OidIsValid(owner))
+		failure = run_as(owner, psprintf("ALTER TABLE %s VALIDATE CONSTRAINT %s", table, constraint), NULL);
+	if (failure == gone)
+		state = "failed";
+	else if (failure != NULL)
 	{
 		state = "not_valid";
 		if (strcmp(object->kind, "check") == 0 &&
@@ -210,7 +212,7 @@ make_object(const Pipeline *pipeline, MetaObject *object, bool validate)
 	char	   *failure;
 
 	if (!OidIsValid(owner) || object->statement == NULL)
-		failure = "the target table is gone";
+		failure = gone;
 	else if (strcmp(object->state, "not_valid") != 0)
 		failure = run_as(owner, object->statement, NULL);
 	else
@@ -293,7 +295,7 @@ capstan_set_sequences(PG_FUNCTION_ARGS)
 		MetaObject *object = lfirst(lc);
 		Oid			owner = table_owner(pipeline, object);
 		char	   *last_value = NULL;
-		char	   *failure = OidIsValid(owner) ? set_sequence(owner, object, &last_value) : "the target table is gone";
+		char	   *failure = OidIsValid(owner) ? set_sequence(owner, object, &last_value) : gone;
 		Datum		values[4];
 		bool		nulls[4] = {false, false, last_value == NULL, false};
 

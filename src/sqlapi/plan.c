@@ -188,6 +188,25 @@ note_defaults(PipelinePlan *plan, SourceConn *conn)
 	}
 }
 
+void
+sqlapi_raise_target_gone(const char *source_table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("the target table of %s does not exist any more", source_table),
+			 errhint("Call capstan.remove_table(), then capstan.add_table().")));
+}
+
+/* It may be called otherwise by now; or be gone, since it is not locked yet. */
+static void
+name_captured(PlannedTable *table)
+{
+	table->target_schema = get_namespace_name(get_rel_namespace(table->captured->target));
+	table->target_table = get_rel_name(table->captured->target);
+	if (table->target_schema == NULL || table->target_table == NULL)
+		sqlapi_raise_target_gone(table->source_name);
+}
+
 static void
 plan_tables(PipelinePlan *plan, List *infos)
 {
@@ -207,11 +226,7 @@ plan_tables(PipelinePlan *plan, List *infos)
 		table->target_table = target_identifier(table->info->table.table_name);
 		table->captured = captured_table(plan->request, info);
 		if (table->captured != NULL)
-		{
-			/* it may be called otherwise by now */
-			table->target_schema = get_namespace_name(get_rel_namespace(table->captured->target));
-			table->target_table = get_rel_name(table->captured->target);
-		}
+			name_captured(table);
 		table->target_name = quote_qualified_identifier(table->target_schema, table->target_table);
 		table->usable = true;
 		plan->tables = lappend(plan->tables, table);

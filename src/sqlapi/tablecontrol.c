@@ -369,10 +369,7 @@ resync(const Pipeline *pipeline, List *tables, const char *purpose, const char *
 		if (shadow != NULL)
 			table->target = shadow->target;
 		if (get_rel_name(table->target) == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("the target table of %s does not exist any more", source_name(table)),
-					 errhint("Call capstan.remove_table(), then capstan.add_table().")));
+			sqlapi_raise_target_gone(source_name(table));
 	}
 	init_request(&request, pipeline, purpose);
 	request.resync = tables;

@@ -299,8 +299,10 @@ analyze(IndexRun *run, int64 table_id)
 	{
 		char		kind = get_rel_relkind(target);
 
-		if (kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE)
-			sql = psprintf("ANALYZE %s", quote_qualified_identifier(get_namespace_name(get_rel_namespace(target)), get_rel_name(target)));
+		char	   *name = capstan_map_relation_name(target);
+
+		if (name != NULL && (kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE))
+			sql = psprintf("ANALYZE %s", name);
 	}
 	commit(run);
 	PG_TRY();

@@ -36,7 +36,8 @@ add_range(CopyRun *run, RoundPlan *plan, const PipelineTable *table, int64 seq, 
 	range->low = low;
 	range->high = high;
 	range->nkey = nkey;
-	range->worker = list_length(plan->ranges) % run->slot->ncopy;
+	/* 0 workers: a new pipeline worker has begun, and will end this one */
+	range->worker = list_length(plan->ranges) % Max(run->slot->ncopy, 1);
 	plan->ranges = lappend(plan->ranges, range);
 }
 
