@@ -188,7 +188,7 @@ extern int	capstan_meta_count_start(int64 pipeline_id);
 /* A round is completed, or somebody lets the pipeline go on. */
 extern void capstan_meta_forget_starts(int64 pipeline_id);
 /* Its table was removed, or is resynced: CAPSTAN_ERRCODE_COPY_WORKER, since this worker is about to be replaced and is not to halt the pipeline. */
-extern void capstan_meta_raise_not_planned(const CopyRange *range) pg_attribute_noreturn();
+extern void capstan_meta_raise_not_planned(const CopyRange *range) __attribute__((noreturn));
 /* Ranges of a table's current generation by seq. */
 extern List *capstan_meta_ranges(int64 table_id, int generation);
 /* Ranges (List of CopyRange) planned for a round; their tables are 'copying' from now on. */

@@ -93,7 +93,7 @@ extern PipelinePlan *sqlapi_plan_pipeline(const PipelineRequest *request, bool l
 extern int	sqlapi_pin_settings(void);
 
 /* plan.c: a captured table's target is not there. */
-extern void sqlapi_raise_target_gone(const char *source_table) pg_attribute_noreturn();
+extern void sqlapi_raise_target_gone(const char *source_table) __attribute__((noreturn));
 extern PreflightCheck *sqlapi_add_check(PipelinePlan *plan, CheckStatus status, const char *name);
 
 /* create.c: what create_pipeline does with a plan, for whoever else has one.  shared: with other pipelines. */
