@@ -52,7 +52,9 @@ REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
 EXTRA_CLEAN = build $(OBJS:.o=.d)
 
 PG_CONFIG ?= pg_config
-PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+# With the headers: Debian has pgxs.mk in a package of clients.
+PGXS := $(and $(wildcard $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h), \
+	$(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)))
 
 include src/wire/client.mk
 
@@ -103,7 +105,7 @@ else
 .PHONY: all
 all:
 .DEFAULT all:
-	@echo 'PostgreSQL server headers not found ($(PG_CONFIG) --pgxs).' >&2
+	@echo 'PostgreSQL server headers not found ($(PG_CONFIG) --includedir-server).' >&2
 	@echo 'On Debian "make deps" installs them, or set PG_CONFIG.' >&2
 	@exit 1
 

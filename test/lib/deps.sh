@@ -34,6 +34,8 @@ deps_missing()
 	else
 		# Those of a Postgres that is not Debian's are its owner's business.
 		pg=$("${PG_CONFIG:-pg_config}" --bindir | sed -n 's,^/usr/lib/postgresql/\([0-9]*\)/bin$,\1,p')
+		# Debian has pgxs.mk in the client package, the headers in another.
+		[ -z "$pg" ] || [ -e "$("${PG_CONFIG:-pg_config}" --includedir-server)/postgres.h" ] || echo "postgresql-server-dev-$pg"
 		[ -z "$pg" ] || deps_extensions "$pg" "$("${PG_CONFIG:-pg_config}" --sharedir)/extension"
 	fi
 
