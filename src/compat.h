@@ -120,19 +120,22 @@
 	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL)
 #endif
 
+/* Whether an update leaves an index's columns alone can be said in its IndexInfo; 14 looks at the range table each time. */
+#define COMPAT_HAS_UNCHANGED_HINT (PG_VERSION_NUM >= 150000)
+
 /* What table_tuple_update() says of the indexes, and the index entries of an updated tuple, duplicates being errors. */
 #if PG_VERSION_NUM >= 160000
 #define COMPAT_UPDATE_INDEXES TU_UpdateIndexes
 #define COMPAT_UPDATES_INDEXES(update) ((update) != TU_None)
 #define COMPAT_UPDATES_ALL_INDEXES(update) ((update) == TU_All)
 #define COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(relinfo, slot, estate, update) \
-	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL, (update) == TU_Summarizing)
+	ExecInsertIndexTuples(relinfo, slot, estate, true, false, NULL, NIL, (update) == TU_Summarizing)
 #else
 #define COMPAT_UPDATE_INDEXES bool
 #define COMPAT_UPDATES_INDEXES(update) (update)
 #define COMPAT_UPDATES_ALL_INDEXES(update) (update)
 #define COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(relinfo, slot, estate, update) \
-	ExecInsertIndexTuples(relinfo, slot, estate, false, false, NULL, NIL)
+	ExecInsertIndexTuples(relinfo, slot, estate, COMPAT_HAS_UNCHANGED_HINT, false, NULL, NIL)
 #endif
 
 /* A plain index scan. */

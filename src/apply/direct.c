@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "parser/parse_relation.h"
 #include "utils/acl.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -34,6 +35,8 @@
 
 /* Targets that are kept open at a time: each takes some tens of kilobytes. */
 #define MOST_WRITERS 100
+/* More rows than a page of an index has entries. */
+#define MANY_UPDATED 500
 
 bool		capstan_direct_apply = true;
 
@@ -173,6 +176,7 @@ note_found(DirectWriter *writer)
 
 	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
 		apply_note_rewritten(true);
+	writer->was_updated = (tuple->t_data->t_infomask & HEAP_UPDATED) != 0;
 }
 
 /* The row that was set, in writer->row. */
@@ -334,16 +338,69 @@ apply_direct_insert(ApplyTable *table)
 }
 
 /*
+ * An index that is told that an update leaves its columns alone looks for entries of dead versions before it splits a page.  For the key's that is so
+ * with each update, but where many rows have been updated for the first time, and all at once, there are none yet: the
+ * versions before go with this group.
+ */
+static bool
+may_have_dead_entries(const DirectWriter *writer)
+{
+	return writer->was_updated || writer->nupdated < MANY_UPDATED;
+}
+
+#if COMPAT_HAS_UNCHANGED_HINT
+/* Are the index's columns in writer->row what they are in writer->found, byte by byte? */
+static bool
+leaves_columns_alone(DirectWriter *writer, const IndexInfo *index)
+{
+	TupleDesc	desc = RelationGetDescr(writer->relation);
+
+	for (int i = 0; i < index->ii_NumIndexKeyAttrs; i++)
+	{
+		AttrNumber	number = index->ii_IndexAttrNumbers[i];
+		Form_pg_attribute attribute;
+		bool		was_null;
+		bool		is_null;
+		Datum		before;
+		Datum		after;
+
+		/* an expression */
+		if (number <= 0)
+			return false;
+		attribute = TupleDescAttr(desc, number - 1);
+		before = slot_getattr(writer->found, number, &was_null);
+		after = slot_getattr(writer->row, number, &is_null);
+		if (was_null != is_null || (!is_null && !datumIsEqual(before, after, attribute->attbyval, attribute->attlen)))
+			return false;
+	}
+	return true;
+}
+#endif
+
+/*
  * Of the row that was updated, and did not find room beside its old version.  The key is the one by which the old version was
  * found, which is ours now: nobody else can have a row with it, so the key's index need not look.
  */
 static void
 insert_index_entries(DirectWriter *writer, COMPAT_UPDATE_INDEXES update_indexes)
 {
+	ResultRelInfo *others = &writer->batch.others;
+
 	if (COMPAT_UPDATES_ALL_INDEXES(update_indexes))
-		(void) insert_key_entry(writer, writer->row, UNIQUE_CHECK_NO, true);
-	if (writer->batch.others.ri_NumIndices > 0)
-		(void) COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(&writer->batch.others, writer->row, writer->estate, update_indexes);
+		(void) insert_key_entry(writer, writer->row, UNIQUE_CHECK_NO, may_have_dead_entries(writer));
+	if (others->ri_NumIndices == 0)
+		return;
+#if COMPAT_HAS_UNCHANGED_HINT
+	/* the executor would find out from the statement, once; here it is told row by row */
+	for (int i = 0; i < others->ri_NumIndices; i++)
+	{
+		IndexInfo  *index = others->ri_IndexRelationInfo[i];
+
+		index->ii_CheckedUnchanged = true;
+		index->ii_IndexUnchanged = leaves_columns_alone(writer, index);
+	}
+#endif
+	(void) COMPAT_INSERT_INDEX_TUPLES_OF_UPDATE(others, writer->row, writer->estate, update_indexes);
 }
 
 /* writer->row in place of writer->found. */
@@ -360,6 +417,7 @@ update_found(ApplyTable *table, DirectWriter *writer)
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));
 	if (COMPAT_UPDATES_INDEXES(update_indexes))
 		insert_index_entries(writer, update_indexes);
+	writer->nupdated++;
 	end_command(writer);
 }
 

@@ -40,6 +40,8 @@ struct DirectWriter
 	bool		in_order;		/* close behind the one before: the next one may be, too */
 	bool		comparable;		/* keys of the table's rows can be compared in place */
 	TupleTableSlot *row;
+	int			nupdated;		/* rows */
+	bool		was_updated;	/* the row found is a new version of an older one */
 	bool		may_update;		/* checked: publications do not forbid it */
 	bool		may_delete;
 	InsertBatch batch;

@@ -44,9 +44,21 @@ sub new
 	system('mkdir', '-p', $OUT) == 0 or die "mkdir: $?";
 	$self->{my} = CapstanTest::MySQL->start(options => \@MYSQL);
 	$self->{my}->grant;
-	$self->{pg} = CapstanTest::Postgres->start(name => 'target', measured => 1, conf => \%CONF);
+	$self->{pg} = _postgres('target');
 	$self->_library;
 	return $self;
+}
+
+# One that has been in use for a while: all of its shared buffers have been written to, so that nobody pays for memory that the
+# kernel has to clear first.
+sub _postgres
+{
+	my ($name) = @_;
+	my $pg = CapstanTest::Postgres->start(name => $name, measured => 1, conf => \%CONF);
+
+	# a page a row; CREATE TABLE AS would use a few buffers again and again
+	$pg->safe_psql("CREATE TABLE warm (v text); ALTER TABLE warm ALTER v SET STORAGE PLAIN; INSERT INTO warm SELECT repeat('x', 8000) FROM generate_series(1, 70000); DROP TABLE warm; CHECKPOINT");
+	return $pg;
 }
 
 sub my { $_[0]{my} }
@@ -59,7 +71,7 @@ sub publisher
 {
 	my ($self) = @_;
 
-	$self->{publisher} //= CapstanTest::Postgres->start(name => 'publisher', measured => 1, conf => \%CONF);
+	$self->{publisher} //= _postgres('publisher');
 	return $self->{publisher};
 }
 

@@ -89,6 +89,8 @@ sub _prepare
 		$bench->start_pipeline($db);
 		$db->safe_psql("SELECT capstan.wait_for_snapshot('p')");
 		$bench->stop_pipeline($db);
+		# as native replication reaches its publisher
+		$db->safe_psql(sprintf "ALTER SERVER source OPTIONS (SET host '%s/mysql.sock')", $my->dir) unless $ENV{TLS};
 		push @runs, { by => 'capstan', repetition => $repetition, db => $db, catch_up => sub { _capstan($bench, $db, @_) } };
 	}
 	# the tables are those that capstan has made
