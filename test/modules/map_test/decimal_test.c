@@ -61,14 +61,12 @@ make_text(char *out, int precision, int scale, int pattern, uint64 *random)
 		*out++ = '-';
 	if (first == whole)
 		*out++ = '0';
-	memcpy(out, digits + first, whole - first);
-	out += whole - first;
+	while (first < whole)
+		*out++ = digits[first++];
 	if (scale > 0)
-	{
 		*out++ = '.';
-		memcpy(out, digits + whole, scale);
-		out += scale;
-	}
+	while (first < precision)
+		*out++ = digits[first++];
 	*out = '\0';
 }
 
