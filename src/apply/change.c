@@ -268,14 +268,15 @@ update_row(ApplyTable *table)
  * The row that was set over the one with its key; true: there was none, it was inserted.
  *
  * An update may find no row, and the insert behind it one: somebody else took the row that the update waited for out, and put another one there, or
- * did so between the two.  Then it is begun again.  Triggers and rules may be why nothing was found: what they suppress is not tried again.
+ * did so between the two.  Then it is begun again.  Triggers and rules may be why nothing was found: what they suppress is not tried again, and where they
+ * are those of a partition, of which we do not know, not for ever.
  */
 static bool
 overwrite(ApplyTable *table)
 {
 	bool		locked = false;
 
-	for (;;)
+	for (int i = 0; i < MOST_TRIES; i++)
 	{
 		if (update_row(table))
 			return false;
@@ -292,6 +293,13 @@ overwrite(ApplyTable *table)
 		locked = !table->direct && apply_row_appeared(table);
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (table->nparts == 0)
+		ereport(ERROR,
+				(errcode(CAPSTAN_ERRCODE_TARGET_TABLE),
+				 errmsg("a row can neither be updated nor inserted in the target"),
+				 errdetail("Table %s.%s.", table->info->source_schema, table->info->source_table),
+				 errhint("Its unique index may take other keys for equal than the columns' types do.")));
+	return false;
 }
 
 void

@@ -10,7 +10,8 @@
  * columns, defaults, row security, other nodes) rules a table out, and it keeps its statements.  CHECK and NOT NULL constraints, unique and
  * exclusion constraints, expression indexes are the executor's here as there.
  *
- * Each change is a command of its own (CommandCounterIncrement), so that a row may be changed again and again in one group.
+ * A row may be changed again and again in one group: a new command begins where the row was written by the running one (begin_change).  Not with each
+ * change, for Postgres remembers each pair of commands that made a row and that took it out again until the transaction ends.
  */
 #include "postgres.h"
 
@@ -170,12 +171,16 @@ apply_direct_close_all(void)
 
 /* The row that was found is about to be changed. */
 static void
-note_found(DirectWriter *writer)
+begin_change(DirectWriter *writer)
 {
 	HeapTuple	tuple = ExecFetchSlotHeapTuple(writer->found, false, NULL);
 
 	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+	{
+		if (HeapTupleHeaderGetCmin(tuple->t_data) >= GetCurrentCommandId(false))
+			CommandCounterIncrement();
 		apply_note_rewritten(true);
+	}
 	writer->was_updated = (tuple->t_data->t_infomask & HEAP_UPDATED) != 0;
 }
 
@@ -287,12 +292,11 @@ check_row(DirectWriter *writer)
 }
 
 static void
-end_command(DirectWriter *writer)
+end_change(DirectWriter *writer)
 {
 	ExecClearTuple(writer->row);
 	ExecClearTuple(writer->found);
 	ResetPerTupleExprContext(writer->estate);
-	CommandCounterIncrement();
 }
 
 /* Between finding a row and changing it somebody else changed it: the group is tried again. */
@@ -333,7 +337,7 @@ apply_direct_insert(ApplyTable *table)
 	table_tuple_insert(writer->relation, writer->row, GetCurrentCommandId(true), 0, NULL);
 	if (writer->result_relation->ri_NumIndices > 0)
 		(void) COMPAT_INSERT_INDEX_TUPLES(writer->result_relation, writer->row, writer->estate);
-	end_command(writer);
+	end_change(writer);
 	return true;
 }
 
@@ -412,13 +416,14 @@ update_found(ApplyTable *table, DirectWriter *writer)
 	COMPAT_UPDATE_INDEXES update_indexes;
 
 	check_row(writer);
-	note_found(writer);
+	begin_change(writer);
 	direct_check_result(table, table_tuple_update(writer->relation, &writer->found->tts_tid, writer->row, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, &lockmode, &update_indexes));
+	direct_note_written(writer, &writer->row->tts_tid);
 	if (COMPAT_UPDATES_INDEXES(update_indexes))
 		insert_index_entries(writer, update_indexes);
 	writer->nupdated++;
-	end_command(writer);
+	end_change(writer);
 }
 
 bool
@@ -457,9 +462,9 @@ apply_direct_delete(ApplyTable *table)
 	check_replica_identity(writer, &writer->may_delete, CMD_DELETE);
 	if (!direct_find_row(table, writer))
 		return false;
-	note_found(writer);
+	begin_change(writer);
 	direct_check_result(table, table_tuple_delete(writer->relation, &writer->found->tts_tid, GetCurrentCommandId(true),
 										   InvalidSnapshot, InvalidSnapshot, true, &failure, false));
-	end_command(writer);
+	end_change(writer);
 	return true;
 }

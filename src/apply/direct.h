@@ -22,6 +22,15 @@ typedef struct InsertBatch
 	ResultRelInfo others;		/* the target with all indexes but key_index */
 } InsertBatch;
 
+/* Where the last update put a row. */
+typedef struct WrittenRow
+{
+	uint32		key_hash;
+	ItemPointerData tid;		/* invalid: none yet */
+} WrittenRow;
+
+#define WRITTEN_ROWS 256
+
 /* A target that is open; until the end of the group. */
 struct DirectWriter
 {
@@ -38,6 +47,8 @@ struct DirectWriter
 	TupleTableSlot *found;
 	ItemPointerData last;		/* where the last one was found */
 	bool		in_order;		/* close behind the one before: the next one may be, too */
+	uint32		key_hash;		/* of the key looked for last */
+	WrittenRow *written;		/* WRITTEN_ROWS, by key_hash */
 	bool		comparable;		/* keys of the table's rows can be compared in place */
 	TupleTableSlot *row;
 	int			nupdated;		/* rows */
@@ -59,6 +70,8 @@ extern void direct_find_init(DirectWriter *writer, const TableMap *map);
 extern void direct_find_end(DirectWriter *writer);
 /* The row whose key was set (apply_set_row, apply_set_key) into writer->found; false if there is none. */
 extern bool direct_find_row(ApplyTable *table, DirectWriter *writer);
+/* It was updated, to what lies there now. */
+extern void direct_note_written(DirectWriter *writer, const ItemPointerData *tid);
 
 /* insertbatch.c: the row's entry in the key's index; false if there may be another row with the key (UNIQUE_CHECK_PARTIAL). */
 extern bool insert_key_entry(DirectWriter *writer, TupleTableSlot *slot, IndexUniqueCheck check, bool unchanged);

@@ -7,7 +7,8 @@
  *
  * A statement that changes many rows mostly goes by their key, in the order in which they were inserted, and so do those who work off a queue: the next
  * row lies behind the one before, on the same page.  While that is so, some rows behind it are looked at first, which spares the way
- * down the index, a fifth of the work of an update.  The key is unique, so the row that is found either way is the same.
+ * down the index, a fifth of the work of an update.  Rows that are updated again and again are where the last update put them; the index
+ * would lead past all of their versions of this group, more each time.  The key is unique, so the row that is found either way is the same.
  */
 #include "postgres.h"
 
@@ -15,9 +16,11 @@
 #include "access/heapam.h"
 #include "access/stratnum.h"
 #include "access/tableam.h"
+#include "common/hashfn.h"
 #include "executor/executor.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -65,6 +68,7 @@ direct_find_init(DirectWriter *writer, const TableMap *map)
 	writer->found = table_slot_create(writer->relation, NULL);
 	ItemPointerSetInvalid(&writer->last);
 	writer->in_order = false;
+	writer->written = palloc0(sizeof(WrittenRow) * WRITTEN_ROWS);
 }
 
 void
@@ -129,6 +133,56 @@ find_neighbour(DirectWriter *writer)
 	return false;
 }
 
+static void
+set_key(DirectWriter *writer, const Datum *arguments)
+{
+	writer->key_hash = 0;
+	for (int i = 0; i < writer->nkeys; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(writer->key_index), i);
+
+		writer->keys[i].sk_argument = arguments[writer->arguments[i]];
+		writer->key_hash = hash_combine(writer->key_hash, datum_image_hash(writer->keys[i].sk_argument, attribute->attbyval, attribute->attlen));
+	}
+}
+
+static WrittenRow *
+written_row(DirectWriter *writer)
+{
+	return &writer->written[writer->key_hash % WRITTEN_ROWS];
+}
+
+void
+direct_note_written(DirectWriter *writer, const ItemPointerData *tid)
+{
+	WrittenRow *written = written_row(writer);
+
+	written->key_hash = writer->key_hash;
+	written->tid = *tid;
+}
+
+/* The row with the key where it was written, if nobody else is at it. */
+static bool
+find_written(DirectWriter *writer)
+{
+	WrittenRow *written = written_row(writer);
+	bool		found = ItemPointerIsValid(&written->tid) && written->key_hash == writer->key_hash &&
+		table_tuple_fetch_row_version(writer->relation, &written->tid, (Snapshot) &writer->snapshot, writer->found) &&
+		!TransactionIdIsValid(writer->snapshot.xmin) && !TransactionIdIsValid(writer->snapshot.xmax);
+
+	for (int i = 0; i < writer->nkeys && found; i++)
+	{
+		ScanKey		key = &writer->keys[i];
+		bool		isnull;
+		Datum		value = slot_getattr(writer->found, writer->key_index->rd_index->indkey.values[i], &isnull);
+
+		found = !isnull && DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation, value, key->sk_argument));
+	}
+	if (!found)
+		ExecClearTuple(writer->found);
+	return found;
+}
+
 /* The row found now is close behind the last one, or among the first of the next page. */
 static bool
 is_in_order(const ItemPointerData *last, const ItemPointerData *now)
@@ -171,9 +225,8 @@ direct_find_row(ApplyTable *table, DirectWriter *writer)
 	MemoryContext caller = MemoryContextSwitchTo(writer->context);
 	bool		found;
 
-	for (int i = 0; i < writer->nkeys; i++)
-		writer->keys[i].sk_argument = table->arguments[writer->arguments[i]];
-	found = writer->in_order && find_neighbour(writer);
+	set_key(writer, table->arguments);
+	found = find_written(writer) || (writer->in_order && find_neighbour(writer));
 	if (!found)
 	{
 		found = find_by_index(writer);

@@ -88,6 +88,7 @@ apply_direct_add(ApplyTable *table, const SourceValue *row)
 	DirectWriter *writer = direct_writer(table);
 	InsertBatch *batch = &writer->batch;
 	TupleTableSlot *slot;
+	TableOwnerContext owner;
 	MemoryContext caller;
 	bool		moves;
 
@@ -100,7 +101,11 @@ apply_direct_add(ApplyTable *table, const SourceValue *row)
 	slot = batch->slots[batch->nrows];
 	ExecClearTuple(slot);
 	caller = MemoryContextSwitchTo(batch->context);
+	if (table->map->has_domains)
+		capstan_apply_enter_owner(table, &owner);
 	moves = capstan_map_row_to_move(table->map, row, slot->tts_values, slot->tts_isnull);
+	if (table->map->has_domains)
+		capstan_apply_leave_owner(&owner);
 	if (moves)
 		direct_form_row(slot);
 	else

@@ -10,6 +10,9 @@
 
 #include "apply/apply.h"
 
+/* A row that is there, or is not, and is not met by a statement so often is one that triggers of a partition leave as it is. */
+#define MOST_TRIES 10
+
 /* Fills arguments and nulls of the mapped columns from a full row. */
 extern void apply_set_row(ApplyTable *table, const SourceValue *row);
 /* The same from table->values and isnull. */

@@ -52,9 +52,6 @@ typedef enum KeylessAct
 	KEYLESS_SEARCH
 } KeylessAct;
 
-/* A row that is there and is not met by a statement so often is one that triggers of a partition leave as it is. */
-#define MOST_TRIES 10
-
 static void
 drop_plans(ApplyTable *table)
 {

@@ -201,6 +201,7 @@ add_to_batch(RangeWriter *writer, const SourceValue *row)
 {
 	ApplyTable *table = writer->table;
 	TupleTableSlot *slot;
+	TableOwnerContext owner;
 	MemoryContext caller;
 
 	if (writer->nrows == writer->nslots)
@@ -209,7 +210,11 @@ add_to_batch(RangeWriter *writer, const SourceValue *row)
 	ExecClearTuple(slot);
 
 	caller = MemoryContextSwitchTo(writer->row_context);
+	if (table->map->has_domains)
+		capstan_apply_enter_owner(table, &owner);
 	capstan_map_row(table->map, row, slot->tts_values, slot->tts_isnull);
+	if (table->map->has_domains)
+		capstan_apply_leave_owner(&owner);
 	memcpy(table->values, slot->tts_values, sizeof(Datum) * table->map->natts);
 	memcpy(table->isnull, slot->tts_isnull, sizeof(bool) * table->map->natts);
 	capstan_source_values_forget(row, table->map->nsource);
@@ -272,9 +277,9 @@ capstan_range_writer_put(RangeWriter *writer, const SourceValue *row)
 		MemoryContext caller = MemoryContextSwitchTo(writer->row_context);
 		TableOwnerContext owner;
 
+		capstan_apply_enter_owner(table, &owner);
 		apply_set_row(table, row);
 		capstan_source_values_forget(row, table->map->nsource);
-		capstan_apply_enter_owner(table, &owner);
 		if (!apply_insert_row(table))
 		{
 			if (table->info->shared)

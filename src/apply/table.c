@@ -11,7 +11,6 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
-#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -298,25 +297,6 @@ drop_map(ApplyTable *table)
 	table->map = NULL;
 }
 
-bool
-apply_fires(Relation relation)
-{
-	const TriggerDesc *triggers = relation->trigdesc;
-
-	if (relation->rd_rules != NULL)
-		return true;
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		if (triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS || triggers->triggers[i].tgenabled == TRIGGER_FIRES_ON_REPLICA)
-			return true;
-	return false;
-}
-
-bool
-apply_runs_code(Relation relation)
-{
-	return relation->rd_rel->relkind != RELKIND_RELATION || relation->rd_rel->relhassubclass || apply_fires(relation);
-}
-
 /* Before the map is made, which looks at them: what is done to one meanwhile must be seen. */
 static void
 note_partitions(ApplyTable *table, Relation relation)
@@ -379,8 +359,8 @@ capstan_apply_table_open(ApplyTable *table, const SourceTable *source)
 	table->remote = relation->rd_rel->relkind == RELKIND_FOREIGN_TABLE;
 	if (table->remote)
 		ForceSyncCommit();
-	table->direct = apply_direct_is_possible(table, relation);
 	table->runs_code = apply_runs_code(relation);
+	table->direct = !table->runs_code && apply_direct_is_possible(table, relation);
 	table->fires = table->remote || apply_fires(relation);
 
 	caller = MemoryContextSwitchTo(table->map->context);

@@ -73,6 +73,7 @@ typedef struct TableMap
 	Oid			key_index;		/* target: the unique, valid, immediate, not partial index on just the key columns */
 	int			nsource;		/* columns of the source table */
 	MapPolicies policies;
+	bool		has_domains;	/* making values runs their CHECK constraints: to be done as the target's owner */
 	const SourceDocuments *documents;	/* of whose rows are converted; set by who has VALUE_JSON_BINARY in them */
 	/* counters, zeroed by whoever persists them */
 	uint64		zero_dates_applied;

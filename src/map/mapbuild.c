@@ -169,6 +169,7 @@ prepare_private(ColumnMap *column)
 	{
 		private->inner = column->convert;
 		column->convert = capstan_convert_domain;
+		column->table->has_domains = true;
 	}
 }
 

@@ -11,6 +11,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/stratnum.h"
 #include "access/table.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
@@ -22,6 +23,7 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 #include "map/internal.h"
 
@@ -123,6 +125,11 @@ capstan_target_check_table(Complaints *complaints, Relation rel)
 		capstan_map_complain_target(complaints,
 									"Row security of table \"%s\" applies to role \"%s\". Use ALTER TABLE ... DISABLE ROW LEVEL SECURITY, or a pipeline owner that it does not apply to.",
 									RelationGetRelationName(rel), GetUserNameFromId(GetUserId(), false));
+	/* who writes the rows */
+	else if (check_enable_rls(RelationGetRelid(rel), rel->rd_rel->relowner, true) == RLS_ENABLED)
+		capstan_map_complain_target(complaints,
+									"Row security of table \"%s\" applies to its owner, too. Use ALTER TABLE ... NO FORCE ROW LEVEL SECURITY.",
+									RelationGetRelationName(rel));
 	if (relkind == RELKIND_PARTITIONED_TABLE)
 		check_partitions(complaints, rel);
 	if (relkind != RELKIND_FOREIGN_TABLE)
@@ -177,9 +184,30 @@ has_nondeterministic_collation(HeapTuple indextuple, int nkey)
 	return false;
 }
 
+/* Does the index take for equal what the columns' types do?  The operator class of another type may not: bpchar_ops on a text ignores blanks. */
+static bool
+has_equality_of_types(HeapTuple indextuple, Relation rel, int nkey)
+{
+	Form_pg_index index = (Form_pg_index) GETSTRUCT(indextuple);
+	bool		isnull;
+	Datum		datum = SysCacheGetAttr(INDEXRELID, indextuple, Anum_pg_index_indclass, &isnull);
+	oidvector  *classes = (oidvector *) DatumGetPointer(datum);
+
+	for (int i = 0; i < nkey; i++)
+	{
+		Oid			type = getBaseType(TupleDescAttr(RelationGetDescr(rel), index->indkey.values[i] - 1)->atttypid);
+		Oid			family = get_opclass_family(classes->values[i]);
+		Oid			input = get_opclass_input_type(classes->values[i]);
+
+		if (get_opfamily_member(family, input, input, BTEqualStrategyNumber) != lookup_type_cache(type, TYPECACHE_EQ_OPR)->eq_opr)
+			return false;
+	}
+	return true;
+}
+
 /* NULL: usable.  Else why not, as the end of a sentence that begins with the index. */
 static const char *
-why_not_usable(HeapTuple indextuple, int nkey)
+why_not_usable(HeapTuple indextuple, Relation rel, int nkey)
 {
 	Form_pg_index index = (Form_pg_index) GETSTRUCT(indextuple);
 
@@ -191,6 +219,8 @@ why_not_usable(HeapTuple indextuple, int nkey)
 		return "is partial";
 	if (has_nondeterministic_collation(indextuple, nkey))
 		return "has a nondeterministic collation";
+	if (!has_equality_of_types(indextuple, rel, nkey))
+		return "has an operator class with another equality than the columns' types";
 	return NULL;
 }
 
@@ -228,7 +258,7 @@ capstan_target_find_key_index(Complaints *complaints, Relation rel, const AttrNu
 		index = (Form_pg_index) GETSTRUCT(tuple);
 		if (index->indisunique && same_columns(index, attnums, nkey))
 		{
-			reason = why_not_usable(tuple, nkey);
+			reason = why_not_usable(tuple, rel, nkey);
 			if (reason != NULL)
 				appendStringInfo(&reasons, " Index \"%s\" %s.", get_rel_name(indexoid), reason);
 			else if (!OidIsValid(result) || index->indisprimary)
