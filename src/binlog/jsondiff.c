@@ -16,7 +16,8 @@
  * for, and is an error.
  *
  * The document is opened only along the paths; all else is printed from its bytes, and of a text taken over as it is.  The text of a container is
- * made of the texts of its members and nothing else, so what comes out is what the whole new document would print.
+ * made of the texts of its members and nothing else, so what comes out is what the whole new document would print.  Of an opened container eight bytes a
+ * member are kept, which say where in the document it stands; a member of its own is made of those alone that a path leads to.
  */
 #include "binlog/json_internal.h"
 
@@ -40,23 +41,20 @@ typedef struct JsonMember JsonMember;
 
 struct JsonNode
 {
-	bool		opened;
-	/* not opened */
 	bool		is_text;		/* value is a text; type means nothing */
-	JsonValue	value;
-	/* opened */
+	JsonValue	value;			/* in the document; if opened, what the places are in */
+	bool		opened;
 	bool		is_object;
+	JsonContainer container;	/* of a binary value */
 	size_t		count;
 	size_t		capacity;
-	JsonMember **members;		/* pointers, since they are moved to make room */
-	JsonMember *first;			/* those that stood in the document, in one piece */
+	uint64_t   *members;		/* JsonMember *, or a place in the document: see place_of */
 };
 
 struct JsonMember
 {
 	SourceBytes key;			/* in an object; in the document, or owned */
 	char	   *owned_key;
-	bool		inserted;		/* allocated alone */
 	JsonNode	node;
 };
 
@@ -128,13 +126,27 @@ is_container(const JsonNode *node)
 
 static void free_node(JsonNode *node);
 
+/* A member as it stands in the document: its number, or in a text the offset behind the member before it.  Pointers are even. */
+static uint64_t
+place(uint64_t at)
+{
+	return at << 1 | 1;
+}
+
+static JsonMember *
+member_of(const JsonNode *node, size_t at)
+{
+	return (node->members[at] & 1) != 0 ? NULL : (JsonMember *) (uintptr_t) node->members[at];
+}
+
 static void
 free_member(JsonMember *member)
 {
+	if (member == NULL)
+		return;
 	capstan_free(member->owned_key);
 	free_node(&member->node);
-	if (member->inserted)
-		capstan_free(member);
+	capstan_free(member);
 }
 
 static void
@@ -143,32 +155,56 @@ free_node(JsonNode *node)
 	if (!node->opened)
 		return;
 	for (size_t i = 0; i < node->count; i++)
-		free_member(node->members[i]);
+		free_member(member_of(node, i));
 	capstan_free(node->members);
-	capstan_free(node->first);
 }
 
-/* The members of a document are in one piece, where they stay; what is moved are pointers to them. */
 static void
-set_members(JsonNode *node, bool is_object, JsonMember *first, size_t count)
+set_members(JsonNode *node, bool is_object, uint64_t *members, size_t count, size_t capacity)
 {
 	node->opened = true;
 	node->is_object = is_object;
+	node->members = members;
 	node->count = count;
-	node->capacity = count + 1;
-	node->first = first;
-	node->members = capstan_alloc(node->capacity * sizeof(JsonMember *));
-	for (size_t i = 0; i < count; i++)
-		node->members[i] = &first[i];
+	node->capacity = capacity;
 }
 
-/* The key as it is meant; one without escapes is used where it is. */
+/* The next member of a text, from a place in it. */
+static JsonTextNext
+text_next(const JsonNode *node, uint64_t offset, SourceBytes *key, SourceBytes *value)
+{
+	SourceBytes text = text_of(node);
+	JsonTextContainer container;
+	const uint8_t *start;
+
+	capstan_json_text_open(&text, &container);
+	start = container.reader.pos;
+	container.reader.pos = (const uint8_t *) text.data + offset;
+	container.first = container.reader.pos == start;
+	return capstan_json_text_next(&container, key, value);
+}
+
+/* A member that stands in the document.  All of them were looked at when it was opened. */
+static void
+member_in_document(const JsonNode *node, size_t at, SourceBytes *key, JsonNode *member)
+{
+	uint64_t	where = node->members[at] >> 1;
+	SourceBytes value;
+
+	memset(member, 0, sizeof(*member));
+	if (!node->is_text)
+		(void) capstan_json_element(&node->container, where, key, &member->value);
+	else if (text_next(node, where, key, &value) == JSON_TEXT_MEMBER)
+		set_text(member, &value);
+}
+
+/* A text's key as it is meant; one without escapes is used where it is.  What is not NULL then is to be freed. */
 static bool
-set_key(JsonMember *member, const SourceBytes *key)
+mean_key(SourceBytes *key, char **owned)
 {
 	StrBuf		unescaped;
 
-	member->key = *key;
+	*owned = NULL;
 	if (key->length == 0 || memchr(key->data, '\\', key->length) == NULL)
 		return true;
 	capstan_strbuf_init(&unescaped);
@@ -177,10 +213,26 @@ set_key(JsonMember *member, const SourceBytes *key)
 		capstan_strbuf_free(&unescaped);
 		return false;
 	}
-	member->owned_key = unescaped.data;
-	member->key.data = unescaped.data;
-	member->key.length = unescaped.length;
+	*owned = unescaped.data;
+	key->data = unescaped.data;
+	key->length = unescaped.length;
 	return true;
+}
+
+/* The member as one of its own. */
+static JsonMember *
+take_member(JsonNode *node, size_t at)
+{
+	JsonMember *member = member_of(node, at);
+
+	if (member != NULL)
+		return member;
+	member = capstan_alloc0(sizeof(JsonMember));
+	member_in_document(node, at, &member->key, &member->node);
+	if (node->is_text && node->is_object)
+		(void) mean_key(&member->key, &member->owned_key);
+	node->members[at] = (uint64_t) (uintptr_t) member;
+	return member;
 }
 
 static bool
@@ -191,54 +243,61 @@ open_text(JsonPatch *patch, JsonNode *node)
 	JsonTextNext next = JSON_TEXT_MALFORMED;
 	SourceBytes key = {NULL, 0};
 	SourceBytes value;
-	JsonMember *first = NULL;
+	uint64_t   *members = capstan_alloc(8 * sizeof(uint64_t));
 	size_t		count = 0;
-	size_t		capacity = 0;
+	size_t		capacity = 8;
 	bool		good = true;
 
 	capstan_json_text_open(&text, &container);
-	while (good && (next = capstan_json_text_next(&container, &key, &value)) == JSON_TEXT_MEMBER)
+	while (good)
 	{
-		JsonMember *member;
+		uint64_t	offset = (uint64_t) (container.reader.pos - (const uint8_t *) text.data);
+		char	   *owned = NULL;
 
+		next = capstan_json_text_next(&container, &key, &value);
+		if (next != JSON_TEXT_MEMBER)
+			break;
 		if (count == capacity)
 		{
-			capacity = capacity == 0 ? 8 : capacity * 2;
-			first = capstan_realloc(first, capacity * sizeof(JsonMember));
+			capacity *= 2;
+			members = capstan_realloc(members, capacity * sizeof(uint64_t));
 		}
-		member = &first[count++];
-		memset(member, 0, sizeof(*member));
-		set_text(&member->node, &value);
-		good = count <= patch->nodes && (!container.is_object || set_key(member, &key));
+		members[count++] = place(offset);
+		good = count <= patch->nodes && (!container.is_object || mean_key(&key, &owned));
+		capstan_free(owned);
 	}
 	patch->nodes -= count <= patch->nodes ? count : patch->nodes;
-	set_members(node, container.is_object, first, count);
+	set_members(node, container.is_object, members, count, capacity);
 	return good && next == JSON_TEXT_END ? true : does_not_fit(patch);
 }
 
 static bool
 open_node(JsonPatch *patch, JsonNode *node)
 {
-	JsonContainer container;
-	JsonMember *first;
+	JsonContainer *container = &node->container;
+	uint64_t   *members;
 
 	if (node->opened)
 		return true;
 	if (node->is_text)
 		return open_text(patch, node);
-	if (!capstan_json_open(&node->value, &container) || container.count > patch->nodes)
+	if (!capstan_json_open(&node->value, container) || container->count > patch->nodes)
 		return malformed(patch);
-	patch->nodes -= (size_t) container.count;
-	first = capstan_alloc0((size_t) container.count * sizeof(JsonMember));
-	for (uint64_t i = 0; i < container.count; i++)
+	patch->nodes -= (size_t) container->count;
+	members = capstan_alloc(((size_t) container->count + 1) * sizeof(uint64_t));
+	for (uint64_t i = 0; i < container->count; i++)
 	{
-		if (!capstan_json_element(&container, i, &first[i].key, &first[i].node.value))
+		SourceBytes key;
+		JsonValue	value;
+
+		if (!capstan_json_element(container, i, &key, &value))
 		{
-			capstan_free(first);
+			capstan_free(members);
 			return malformed(patch);
 		}
+		members[i] = place(i);
 	}
-	set_members(node, container.is_object, first, (size_t) container.count);
+	set_members(node, container->is_object, members, (size_t) container->count, (size_t) container->count + 1);
 	return true;
 }
 
@@ -249,6 +308,25 @@ compare_keys(const SourceBytes *key, const StrBuf *name)
 	if (key->length != name->length)
 		return key->length < name->length ? -1 : 1;
 	return name->length == 0 ? 0 : memcmp(key->data, name->data, name->length);
+}
+
+static int
+compare_member(const JsonNode *node, size_t at, const StrBuf *name)
+{
+	const JsonMember *member = member_of(node, at);
+	JsonNode	unused;
+	SourceBytes key = {NULL, 0};
+	char	   *owned = NULL;
+	int			order;
+
+	if (member != NULL)
+		return compare_keys(&member->key, name);
+	member_in_document(node, at, &key, &unused);
+	if (node->is_text)
+		(void) mean_key(&key, &owned);
+	order = compare_keys(&key, name);
+	capstan_free(owned);
+	return order;
 }
 
 /* Where the leg's member is, or where it would have to be. */
@@ -268,7 +346,7 @@ find_member(const JsonNode *node, const PathLeg *leg, bool *found)
 	while (low < high)
 	{
 		size_t		middle = low + (high - low) / 2;
-		int			order = compare_keys(&node->members[middle]->key, &leg->name);
+		int			order = compare_member(node, middle, &leg->name);
 
 		if (order == 0)
 		{
@@ -292,12 +370,12 @@ insert_member(JsonNode *node, size_t at, const PathLeg *leg, const JsonValue *va
 	if (node->count == node->capacity)
 	{
 		node->capacity *= 2;
-		node->members = capstan_realloc(node->members, node->capacity * sizeof(JsonMember *));
+		node->members = capstan_realloc(node->members, node->capacity * sizeof(uint64_t));
 	}
-	memmove(&node->members[at + 1], &node->members[at], (node->count - at) * sizeof(JsonMember *));
+	memmove(&node->members[at + 1], &node->members[at], (node->count - at) * sizeof(uint64_t));
 	node->count++;
-	member = node->members[at] = capstan_alloc0(sizeof(JsonMember));
-	member->inserted = true;
+	member = capstan_alloc0(sizeof(JsonMember));
+	node->members[at] = (uint64_t) (uintptr_t) member;
 	member->node.value = *value;
 	if (leg->is_member)
 	{
@@ -311,9 +389,36 @@ insert_member(JsonNode *node, size_t at, const PathLeg *leg, const JsonValue *va
 static void
 remove_member(JsonNode *node, size_t at)
 {
-	free_member(node->members[at]);
-	memmove(&node->members[at], &node->members[at + 1], (node->count - at - 1) * sizeof(JsonMember *));
+	free_member(member_of(node, at));
+	memmove(&node->members[at], &node->members[at + 1], (node->count - at - 1) * sizeof(uint64_t));
 	node->count--;
+}
+
+static bool print_node(JsonPrinter *printer, const JsonNode *node, int depth);
+
+static bool
+print_member(JsonPrinter *printer, const JsonNode *node, size_t at, int depth)
+{
+	const JsonMember *member = member_of(node, at);
+	JsonNode	standing;
+	SourceBytes key = {NULL, 0};
+	char	   *owned = NULL;
+
+	if (member != NULL)
+		key = member->key;
+	else
+	{
+		member_in_document(node, at, &key, &standing);
+		if (node->is_text && node->is_object)
+			(void) mean_key(&key, &owned);
+	}
+	if (node->is_object)
+	{
+		capstan_json_print_string(printer->out, (const uint8_t *) key.data, key.length);
+		capstan_strbuf_append_str(printer->out, ": ");
+		capstan_free(owned);
+	}
+	return print_node(printer, member != NULL ? &member->node : &standing, depth);
 }
 
 static bool
@@ -329,16 +434,9 @@ print_node(JsonPrinter *printer, const JsonNode *node, int depth)
 	capstan_strbuf_append_char(printer->out, node->is_object ? '{' : '[');
 	for (size_t i = 0; i < node->count; i++)
 	{
-		const JsonMember *member = node->members[i];
-
 		if (i > 0)
 			capstan_strbuf_append_str(printer->out, ", ");
-		if (node->is_object)
-		{
-			capstan_json_print_string(printer->out, (const uint8_t *) member->key.data, member->key.length);
-			capstan_strbuf_append_str(printer->out, ": ");
-		}
-		if (!print_node(printer, &member->node, depth + 1))
+		if (!print_member(printer, node, i, depth + 1))
 			return false;
 	}
 	capstan_strbuf_append_char(printer->out, node->is_object ? '}' : ']');
@@ -428,6 +526,7 @@ read_leg(ByteReader *path, PathLeg *leg)
 static bool
 apply_at(JsonPatch *patch, JsonNode *parent, const PathLeg *leg, uint8_t operation, const JsonValue *value)
 {
+	JsonMember *member;
 	bool		found;
 	size_t		at = find_member(parent, leg, &found);
 
@@ -438,9 +537,10 @@ apply_at(JsonPatch *patch, JsonNode *parent, const PathLeg *leg, uint8_t operati
 		case DIFF_REPLACE:
 			if (!found)
 				return does_not_fit(patch);
-			free_node(&parent->members[at]->node);
-			memset(&parent->members[at]->node, 0, sizeof(JsonNode));
-			parent->members[at]->node.value = *value;
+			member = take_member(parent, at);
+			free_node(&member->node);
+			memset(&member->node, 0, sizeof(JsonNode));
+			member->node.value = *value;
 			return true;
 		case DIFF_INSERT:
 			if (found && leg->is_member)
@@ -483,7 +583,7 @@ apply_one(JsonPatch *patch, JsonNode *root, ByteReader *path, PathLeg *leg, uint
 		at = find_member(node, leg, &found);
 		if (!found || node->is_object != leg->is_member)
 			return does_not_fit(patch);
-		node = &node->members[at]->node;
+		node = &take_member(node, at)->node;
 	}
 	return malformed(patch);
 }

@@ -25,6 +25,8 @@
 #define NAME_LENGTH_MAX 256		/* bytes: 64 characters, utf-8 */
 #define LABELS_PER_ENUM_MAX 65535
 #define LABELS_PER_SET_MAX 64
+/* Of all columns: an empty label is one byte here and sixteen in memory. */
+#define LABELS_MAX ((size_t) 1024 * 1024)
 #define DECIMAL_PRECISION_MAX 65
 #define DECIMAL_SCALE_MAX 30
 #define FRACTION_DIGITS_MAX 6
@@ -412,6 +414,8 @@ decode_all_labels(MappedTable *map, const ByteReader *enums, const ByteReader *s
 		total += (size_t) map->table.columns[i].nlabels;
 	if (total == 0)
 		return true;
+	if (total > LABELS_MAX)
+		return false;
 	to = map->labels = capstan_alloc(total * sizeof(SourceBytes));
 	if (enums->pos != NULL)
 		decode_labels(map, *enums, SOURCE_ENUM, LABELS_PER_ENUM_MAX, &to);
@@ -787,10 +791,10 @@ capstan_tablemap_decode(BinlogDecoder *decoder, const uint8_t *body, size_t leng
 		free_table(map);
 	}
 
-	if (cache->count >= CACHE_TABLES_MAX || cache->bytes > CACHE_BYTES_MAX)
+	if (cache->count >= CACHE_TABLES_MAX || cache->bytes + length > CACHE_BYTES_MAX)
 	{
 		shrink_cache(decoder);
-		if (cache->count >= CACHE_TABLES_MAX || cache->bytes > CACHE_BYTES_MAX)
+		if (cache->count >= CACHE_TABLES_MAX || cache->bytes + length > CACHE_BYTES_MAX)
 		{
 			capstan_error(error, CAPSTAN_ERROR_LIMIT, "a statement maps more than %d tables or %zu bytes of table maps",
 						  CACHE_TABLES_MAX, CACHE_BYTES_MAX);

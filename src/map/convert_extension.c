@@ -136,13 +136,13 @@ capstan_convert_geometry(ColumnMap *map, const SourceValue *value, bool *isnull)
 	return capstan_convert_guarded(map, call_receive, &message);
 }
 
-/* The count of a vector's numbers. */
+/* The count of a vector's numbers.  There may be none: a NOT NULL column that is added to a table with rows gives them that. */
 static int
 vector_count(ColumnMap *map, const SourceValue *value)
 {
 	if (value->kind != VALUE_BYTES)
 		capstan_convert_wrong_kind(map, value);
-	if (value->u.bytes.length == 0 || value->u.bytes.length % sizeof(float4) != 0 ||
+	if (value->u.bytes.length % sizeof(float4) != 0 ||
 		value->u.bytes.length / sizeof(float4) > PG_INT16_MAX)
 		capstan_convert_fail(map, "is not what MySQL stores as a vector", NULL);
 	return (int) (value->u.bytes.length / sizeof(float4));
@@ -158,6 +158,9 @@ capstan_convert_vector(ColumnMap *map, const SourceValue *value, bool *isnull)
 	if (convert_null(value, isnull))
 		return (Datum) 0;
 	count = vector_count(map, value);
+	if (count == 0)
+		capstan_convert_fail(map, "is a vector without numbers, which type vector does not have",
+							 "Give it numbers on the source, or use real[] as the target column's type.");
 	make_message(&message, 4 + count * sizeof(float4));
 	out = message.data;
 	*out++ = (char) (count >> 8);
@@ -185,6 +188,8 @@ capstan_convert_vector_array(ColumnMap *map, const SourceValue *value, bool *isn
 	if (convert_null(value, isnull))
 		return (Datum) 0;
 	count = vector_count(map, value);
+	if (count == 0)
+		return PointerGetDatum(construct_empty_array(FLOAT4OID));
 	size = ARR_OVERHEAD_NONULLS(1) + count * sizeof(float4);
 	result = (ArrayType *) palloc0(size);
 	SET_VARSIZE(result, size);

@@ -1,7 +1,7 @@
 # VECTOR: vector of pgvector if the target has it, else real[]; every number bit by bit.
 #
 # Why: the newest type of MySQL's; client libraries do not know it; its numbers are floats, which text forms round.
-# How: the same values by both ways, before and after CREATE EXTENSION vector; shorter vectors than VECTOR(n) says.
+# How: the same values by both ways, before and after CREATE EXTENSION vector; shorter vectors than VECTOR(n) says, and some without any number.
 # Asserted: types of the columns made; vectors beside text and other types; values to the bit; a target of another length halts by name.
 # Not asserted: indexes. NaN and infinities: MySQL refuses them.
 
@@ -52,6 +52,16 @@ start_pipeline($pg, 'vector', ['s.v01']);
 is($pg->value('SELECT v FROM s.v01'), '{1,2.5,-3}', 'V01');
 drop_pipeline($pg, 'vector');
 
+# What a NOT NULL column gives the rows that are there already, and what an update makes of them.
+my $without = 'USE s; SET sql_mode = \'\'; CREATE TABLE %s (id INT PRIMARY KEY, n INT); INSERT INTO %1$s VALUES (1, 1), (2, 2); ALTER TABLE %1$s ADD v VECTOR(3) NOT NULL';
+$my->sql(sprintf $without, 'bare');
+start_pipeline($pg, 'vector', ['s.bare']);
+$my->sql("USE s; UPDATE bare SET n = 3 WHERE id = 2");
+sync_pipeline($pg, 'vector');
+tables_equal($my, $pg, ['s.bare'], 'vectors without numbers');
+is($pg->value("SELECT string_agg(v::text, ' ') FROM s.bare"), '{} {}', '... are empty arrays');
+drop_pipeline($pg, 'vector');
+
 # Beside text of one and of several character sets: the table map counts vectors where it tells those.
 my ($v, $text) = ("TO_VECTOR('[1,2.5,-3]')", "'é€'");
 my @beside = (
@@ -87,6 +97,10 @@ $my->sql("INSERT INTO s.v01 VALUES (2, TO_VECTOR('[4]')); INSERT INTO s.two VALU
 expect_halt($pg, 'vector', 'value_not_convertible', qr/Column "v".*SQLSTATE/, qr/s\.two/);
 is($pg->value("SELECT string_agg(v::text, ' ' ORDER BY id) FROM s.v01"), '{1,2.5,-3} {4}', 'real[] stays accepted');
 is($pg->value("SELECT string_agg(v::text, ' ' ORDER BY id) FROM s.two"), '[1,2,3]', 'vector(3) is accepted, each value is checked');
+drop_pipeline($pg, 'vector');
+$my->sql(sprintf $without, 'empty');
+start_pipeline($pg, 'vector', ['s.empty'], timeout => 0);
+expect_halt($pg, 'vector', 'value_not_convertible', qr/Column "v".*without numbers/, qr/s\.empty/);
 drop_pipeline($pg, 'vector');
 
 done_testing();

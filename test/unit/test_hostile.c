@@ -166,6 +166,46 @@ test_json_differences(void)
 	capstan_strbuf_free(&out);
 }
 
+/* One difference to a large array, by its bytes and by its text: what stays takes little beside the document. */
+static void
+test_json_large_difference(void)
+{
+	enum
+	{
+		TIMES = 1000000
+	};
+	static const uint8_t replace[] = {0, 7, '$', '[', 'l', 'a', 's', 't', ']', 2, JSON_LITERAL, 1};
+	StrBuf		document = {NULL, 0, 0};
+	StrBuf		out = {NULL, 0, 0};
+	StrBuf		again = {NULL, 0, 0};
+	CapstanError error = {CAPSTAN_OK, ""};
+	SourceBytes diffs = {(const char *) replace, sizeof(replace)};
+	SourceBytes text;
+
+	begin("JSON difference to a large array");
+	build_uint(&document, JSON_LARGE_ARRAY, 1);
+	build_uint(&document, TIMES, 4);
+	build_uint(&document, 8 + 5 * (uint64_t) TIMES, 4);
+	for (int i = 0; i < TIMES; i++)
+	{
+		build_uint(&document, JSON_INT16, 1);
+		build_uint(&document, (uint64_t) i % 7, 4);
+	}
+	CHECK(capstan_json_apply_diffs((uint8_t *) document.data, document.length, replace, sizeof(replace), &out, &error));
+	CHECK(out.length == 3 * TIMES + 3 && memcmp(out.data, "[0, 1, 2, ", 10) == 0 && memcmp(out.data + out.length - 7, "5, true]" + 1, 7) == 0);
+	end(4 * document.length);
+
+	begin("JSON difference to a large text");
+	text.data = out.data;
+	text.length = out.length;
+	CHECK(capstan_json_apply_diffs_to_text(&text, &diffs, &again, &error));
+	CHECK(again.length == out.length && memcmp(again.data, out.data, out.length) == 0);
+	end(4 * document.length);
+	capstan_strbuf_free(&document);
+	capstan_strbuf_free(&out);
+	capstan_strbuf_free(&again);
+}
+
 typedef struct Containers
 {
 	size_t		told;
@@ -371,6 +411,7 @@ test_hostile(void)
 	test_gtid_order();
 	test_repeated_fields();
 	test_json_differences();
+	test_json_large_difference();
 	test_json_containers();
 	test_json_documents();
 	test_bombs();
