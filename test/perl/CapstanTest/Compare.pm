@@ -363,7 +363,8 @@ sub _postgres_text
 	}
 	elsif ($type eq 'vector')
 	{
-		return "(SELECT upper(string_agg(encode(" . _little_endian('float4send(x)') . ", 'hex'), '' ORDER BY n)) FROM unnest($q\::real[]) WITH ORDINALITY AS u (x, n))"
+		# of an array without elements there is nothing to aggregate
+		return "CASE WHEN $q IS NOT NULL THEN (SELECT coalesce(upper(string_agg(encode(" . _little_endian('float4send(x)') . ", 'hex'), '' ORDER BY n)), '') FROM unnest($q\::real[]) WITH ORDINALITY AS u (x, n)) END"
 		  if $pg =~ /^(?:_float4|vector)$/;
 	}
 	elsif ($type eq 'json')
