@@ -16,7 +16,7 @@
 typedef struct DirectWriter DirectWriter;
 
 /* Names of 64 characters each may be longer in bytes. */
-#define CAPSTAN_TABLE_TEXT_MAX 160
+#define CAPSTAN_TABLE_TEXT_MAX 520
 
 /* A copied key range in comparable form: low exclusive, high inclusive; NULL without bound. */
 typedef struct KeyRange

@@ -142,18 +142,18 @@ long_statement_runs(GlobalLock *lock)
 
 /*
  * GLOBAL lets a prepared XA transaction be: its PREPARE is in gtid_executed already, what it has changed is in no view, and its COMMIT will tell
- * nothing of that.  So there must be none; no other one can be prepared while GLOBAL is held.  TABLES waits for those that matter.  An account that may not
- * see them all sees at least, with PROCESS, those that have no session any more.
+ * nothing of that.  So there must be none; no other one can be prepared while GLOBAL is held.  TABLES waits for those that matter, and so is the only one
+ * for an account that may not see all of them.
  */
 static bool
-transaction_is_prepared(GlobalLock *lock)
+none_is_prepared(GlobalLock *lock)
 {
 	SourceResult *result;
 
-	if (capstan_wire_try_query(lock->helper, "XA RECOVER", NULL, &result, NULL) != 0 &&
-		capstan_wire_try_query(lock->helper, "SELECT 1 FROM information_schema.INNODB_TRX WHERE TRX_MYSQL_THREAD_ID = 0 LIMIT 1", NULL, &result, NULL) != 0)
-		return false;
-	return result->nrows > 0;
+	if (capstan_wire_try_query(lock->helper, "XA RECOVER", NULL, &result, NULL) == 0)
+		return result->nrows == 0;
+	lock->global_allowed = false;
+	return false;
 }
 
 /* What the account needs to lock all of them. */
@@ -174,7 +174,7 @@ needed_grants(GlobalLock *lock, List *names)
 			appendStringInfo(&sql, "GRANT SELECT, LOCK TABLES ON %s.* TO %s; ", schema, account);
 		last = schema;
 	}
-	appendStringInfo(&sql, "or GRANT FLUSH_TABLES ON *.* TO %s;", account);
+	appendStringInfo(&sql, "or GRANT FLUSH_TABLES, XA_RECOVER_ADMIN ON *.* TO %s;", account);
 	return sql.data;
 }
 
@@ -225,10 +225,10 @@ capstan_globallock_try(GlobalLock *lock, List *names, long bound_ms)
 		lock->conn = open_lock_connection(lock->options, lock->server_uuid);
 		MemoryContextSwitchTo(caller);
 	}
-	if (lock->global_allowed && !long_statement_runs(lock))
+	if (lock->global_allowed && none_is_prepared(lock) && !long_statement_runs(lock))
 	{
 		code = try_kind(lock, GLOBAL_LOCK_GLOBAL, "FLUSH TABLES WITH READ LOCK", bound_ms);
-		if (code == 0 && !transaction_is_prepared(lock))
+		if (code == 0 && none_is_prepared(lock))
 			return true;
 		if (code == 0)
 			(void) capstan_globallock_release(lock);
@@ -261,7 +261,7 @@ capstan_globallock_hint(const GlobalLock *lock)
 
 	initStringInfo(&hint);
 	if (!lock->global_allowed)
-		appendStringInfo(&hint, "GRANT FLUSH_TABLES, PROCESS ON *.* TO %s; lets capstan lock without waiting for open transactions. ",
+		appendStringInfo(&hint, "GRANT FLUSH_TABLES, PROCESS, XA_RECOVER_ADMIN ON *.* TO %s; lets capstan lock without waiting for open transactions. ",
 						 capstan_wire_account(lock->helper));
 	appendStringInfoString(&hint, "Look for long statements in the process list of the source, and for long transactions in "
 						   "information_schema.innodb_trx. A higher capstan.max_lock_wait lets capstan wait longer while it holds back writers.");

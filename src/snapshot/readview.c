@@ -93,9 +93,14 @@ check_touch(unsigned int code, const char *names, const char *message)
 				 errhint("GRANT SELECT, LOCK TABLES on its schema to the account, and call capstan.resume_pipeline().")));
 	if (code != 0 && code != MYSQL_TABLE_DEFINITION_CHANGED && code != MYSQL_QUERY_TIMEOUT &&
 		code != MYSQL_LOCK_WAIT_TIMEOUT && code != MYSQL_LOCK_DEADLOCK)
+	{
+		int			sqlerrcode = capstan_wire_sqlstate(code, message);
+
+		/* a source that is out of memory, or where somebody ends queries, is asked again */
 		ereport(ERROR,
-				(errcode(CAPSTAN_ERRCODE_SOURCE_TABLE),
+				(errcode(capstan_errcode_is_transient(sqlerrcode) ? sqlerrcode : CAPSTAN_ERRCODE_SOURCE_TABLE),
 				 errmsg("table %s cannot be read from the source: %s", names, message)));
+	}
 	return code == 0;
 }
 

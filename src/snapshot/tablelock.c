@@ -322,7 +322,8 @@ static void
 append_xa(StringInfo hint, char **row)
 {
 	const char *digits = strncmp(row[3], "0x", 2) == 0 ? row[3] + 2 : row[3];
-	int			global = Min((int) strtoul(row[1], NULL, 10) * 2, (int) strlen(digits));
+	/* whatever the source says */
+	int			global = (int) Min(strtoul(row[1], NULL, 10), strlen(digits) / 2) * 2;
 
 	appendStringInfo(hint, " XA ROLLBACK X'%.*s', X'%s', %s;", global, digits, digits + global, row[0]);
 }

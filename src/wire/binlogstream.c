@@ -153,7 +153,7 @@ raise_dump(BinlogStream *stream, unsigned int number, const char *sqlstate, cons
 	ereport(ERROR,
 			(errcode(sqlerrcode),
 			 errmsg("source \"%s\" ended the stream: %s", conn->server_name, capstan_wire_error_text(number, message)),
-			 errdetail("MySQL error %u (%s) at %s.", number, sqlstate, conn->host),
+			 errdetail("MySQL error %u (%s) at %s.", number, capstan_wire_plain_sqlstate(sqlstate), conn->host),
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 

@@ -166,7 +166,8 @@ extern void capstan_wire_for_each_row(SourceConn *conn, const char *sql, const c
 									  void *arg);
 
 /* wireerror.c */
-extern int	capstan_wire_sqlstate(unsigned int number, const char *message);
+/* MySQL's SQLSTATE if it is one, for messages: five bytes of the source's. */
+extern const char *capstan_wire_plain_sqlstate(const char *sqlstate);
 /* Is the connection gone with this error? */
 extern bool capstan_wire_error_is_loss(unsigned int number);
 /* The library's text, valid in the database's encoding and free of values; palloc'd. */

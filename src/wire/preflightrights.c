@@ -231,7 +231,8 @@ check_strong_lock(Preflight *pf)
 }
 
 /*
- * One lock for all tables.  Without FLUSH TABLES ... WITH READ LOCK it waits for open transactions while it holds some tables already; and
+ * One lock for all tables.  Without FLUSH TABLES ... WITH READ LOCK it waits for open transactions while it holds some tables already;
+ * without XA_RECOVER_ADMIN that one is not used, since it passes over prepared transactions; and
  * without PROCESS the statements that FLUSH would wait for, and leave tables closed behind, cannot be seen.
  */
 static void
@@ -239,17 +240,19 @@ check_global_lock(Preflight *pf)
 {
 	static const char *const flush[] = {"RELOAD", "FLUSH_TABLES", "ALL PRIVILEGES"};
 	static const char *const process[] = {"PROCESS", "ALL PRIVILEGES"};
+	static const char *const recover[] = {"XA_RECOVER_ADMIN", "ALL PRIVILEGES"};
 	bool		can_flush = has_global_grant(pf, flush, lengthof(flush));
 	bool		can_see = has_global_grant(pf, process, lengthof(process));
+	bool		can_recover = has_global_grant(pf, recover, lengthof(recover));
+	char	   *missing = psprintf("%s%s%s", can_flush ? "" : ", FLUSH_TABLES", can_see ? "" : ", PROCESS", can_recover ? "" : ", XA_RECOVER_ADMIN");
 
-	capstan_preflight_add(pf, "global_lock", can_flush && can_see ? CHECK_OK : CHECK_WARNING,
-						  pstrdup(!can_flush ? "LOCK TABLES ... READ on all tables: transactions that have changed one of them are waited for, and may "
+	capstan_preflight_add(pf, "global_lock", can_flush && can_see && can_recover ? CHECK_OK : CHECK_WARNING,
+						  pstrdup(!can_flush || !can_recover ? "LOCK TABLES ... READ on all tables: transactions that have changed one of them are waited for, and may "
 								  "be ended as victims of a deadlock" :
 								  can_see ? "FLUSH TABLES WITH READ LOCK" :
 								  "FLUSH TABLES WITH READ LOCK, without seeing long statements first"),
 						  pstrdup("FLUSH TABLES WITH READ LOCK, when no long statement runs"),
-						  psprintf("GRANT %s ON *.* TO %s;", can_flush ? "PROCESS" : can_see ? "FLUSH_TABLES" : "FLUSH_TABLES, PROCESS",
-								   pf->account),
+						  psprintf("GRANT %s ON *.* TO %s;", missing[0] == '\0' ? "" : missing + 2, pf->account),
 						  ERRCODE_INSUFFICIENT_PRIVILEGE);
 }
 

@@ -228,6 +228,8 @@ extern void capstan_wire_close_cursor(SourceCursor *cursor);
 
 /* 'user'@'host' of the account that the session was given, as GRANT wants it. */
 extern char *capstan_wire_account(SourceConn *conn);
+/* Postgres' SQLSTATE for an error of MySQL's; message: its text, or NULL. */
+extern int	capstan_wire_sqlstate(unsigned int number, const char *message);
 
 /* One row of capstan.preflight(). */
 typedef enum CheckStatus

@@ -47,6 +47,12 @@ capstan_wire_error_is_loss(unsigned int number)
 	}
 }
 
+const char *
+capstan_wire_plain_sqlstate(const char *sqlstate)
+{
+	return strlen(sqlstate) == 5 && strspn(sqlstate, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 ? sqlstate : "HY000";
+}
+
 int
 capstan_wire_sqlstate(unsigned int number, const char *message)
 {
@@ -277,7 +283,7 @@ capstan_wire_raise_number(SourceConn *conn, const char *action, unsigned int num
 	ereport(ERROR,
 			(errcode(sqlerrcode),
 			 errmsg("could not %s source \"%s\": %s", action, conn->server_name, text),
-			 errdetail("MySQL error %u (%s) at %s.", number, sqlstate, conn->host),
+			 errdetail("MySQL error %u (%s) at %s.", number, capstan_wire_plain_sqlstate(sqlstate), conn->host),
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 

@@ -5,6 +5,7 @@
 #ifndef CAPSTAN_WORKER_INTERNAL_H
 #define CAPSTAN_WORKER_INTERNAL_H
 
+#include "apply/apply.h"
 #include "worker/shmem.h"
 
 /* shmem.c */
@@ -62,7 +63,7 @@ extern long capstan_failure_backoff_ms(int failures);
 typedef struct FailurePlace
 {
 	char		gtid[120];
-	char		table[160];
+	char		table[CAPSTAN_TABLE_TEXT_MAX];
 	char	   *statement;		/* palloc'd in TopMemoryContext or NULL */
 	char		last_gtid[120]; /* of the latest whole transaction in the open group; empty: there is none */
 	bool		alone;			/* transactions are committed one by one, see alone_until in shmem.h */

@@ -438,7 +438,6 @@ capstan_stream_note_table(const char *schema_name, const char *table_name)
 static void
 note_table(PipelineRun *run, const ApplyTable *table)
 {
-	StaticAssertStmt(sizeof(MyPlace.table) == CAPSTAN_TABLE_TEXT_MAX, "apply/ writes there, too");
 	if (run->named_table != table)
 		snprintf(run->table_name, sizeof(run->table_name), "%s.%s", table->info->source_schema, table->info->source_table);
 	run->named_table = table;

@@ -28,7 +28,7 @@ my $my = CapstanTest::MySQL->start;
 my $pg = CapstanTest::Postgres->start(conf => { 'capstan.max_range_rows' => 2000, 'capstan.max_lock_wait' => "'1s'" });
 
 fill();
-for my $user ([ 'flusher', 'FLUSH_TABLES, PROCESS' ], [ 'plain', '' ])
+for my $user ([ 'flusher', 'FLUSH_TABLES, PROCESS, XA_RECOVER_ADMIN' ], [ 'blind', 'FLUSH_TABLES' ], [ 'plain', '' ])
 {
 	my ($name, $more) = @$user;
 
@@ -36,10 +36,11 @@ for my $user ([ 'flusher', 'FLUSH_TABLES, PROCESS' ], [ 'plain', '' ])
 		"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '$name'\@'%';" . ($more ? "GRANT $more ON *.* TO '$name'\@'%';" : ''));
 }
 $pg->safe_psql('CREATE EXTENSION capstan');
-$pg->create_server($_, $my, user => $_) for qw(flusher plain);
+$pg->create_server($_, $my, user => $_) for qw(flusher blind plain);
 
 subtest 'what preflight says' => sub {
 	is(check('flusher', 'global_lock'), 'ok|FLUSH TABLES WITH READ LOCK', 'the best lock');
+	like(check('blind', 'global_lock'), qr/^warning\|LOCK TABLES/, '... which is not used where XA transactions cannot be seen');
 	like(check('plain', 'global_lock'), qr/^warning\|LOCK TABLES .* READ on all tables/, 'the other one is warned of');
 };
 
@@ -58,6 +59,7 @@ ALTER TABLE capstan.copied_range ENABLE ALWAYS TRIGGER planned;
 SQL
 
 my $gate;
+my $prepared = 0;
 my @writers = start_writers();
 
 for my $user (qw(flusher plain))
@@ -164,23 +166,42 @@ for my $case (
 	};
 }
 
-# What is prepared is in the set of GTIDs, and in no view.
-subtest 'a prepared XA transaction' => sub {
-	my $copied = q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'};
-	my $tries = sub { ($my->query(q{SHOW GLOBAL STATUS LIKE 'Com_lock_tables'}))[0][1] };
+# What is prepared is in the set of GTIDs, and in no view. While the session that has prepared it is there, and after it; by accounts that may see it, and may not.
+for my $user (qw(flusher blind))
+{
+	for my $attached (0, 1)
+	{
+		subtest "a prepared XA transaction: $user, " . ($attached ? 'its session is there' : 'without a session') => sub {
+			my $copied = q{SELECT count(*) = 0 FROM capstan.table_status WHERE state <> 'streaming'};
+			my $tries = sub { ($my->query(q{SHOW GLOBAL STATUS LIKE 'Com_lock_tables'}))[0][1] };
+			my $id = ++$prepared + 4711;
+			my $prepare = "XA START 'x'; INSERT INTO bank.nothing VALUES ($id); XA END 'x'; XA PREPARE 'x'";
+			my $session;
 
-	$my->sql("XA START 'x'; INSERT INTO bank.nothing VALUES (4711); XA END 'x'; XA PREPARE 'x'");
-	create('x', 'flusher');
-	my $before = $tries->();
-	$pg->safe_psql("SELECT capstan.start_pipeline('x')");
-	ok((poll_until { $tries->() > $before + 1 || $pg->value($copied) eq 't' }), 'the lock is tried');
-	is($pg->value($copied), 'f', 'not copied before it is committed');
-	$my->sql("XA COMMIT 'x'");
-	$pg->poll_query_until($copied, 't');
-	$pg->safe_psql("SELECT capstan.wait_for_source('x', timeout => '180 s')");
-	tables_equal($my, $pg, ['bank.nothing'], 'then its rows are there');
-	end('x');
-};
+			if ($attached)
+			{
+				$session = $my->background("$prepare; SELECT SLEEP(299)");
+				$my->wait_executing('%SLEEP(299)%');
+			}
+			else { $my->sql($prepare) }
+			create('x', $user);
+			my $before = $tries->();
+			$pg->safe_psql("SELECT capstan.start_pipeline('x')");
+			ok((poll_until { $tries->() > $before + 1 || $pg->value($copied) eq 't' }), 'the lock is tried');
+			is($pg->value($copied), 'f', 'not copied before it is committed');
+			if ($attached)
+			{
+				$my->kill_executing('%SLEEP(299)%');
+				$session->wait;
+			}
+			$my->sql("XA COMMIT 'x'");
+			$pg->poll_query_until($copied, 't');
+			$pg->safe_psql("SELECT capstan.wait_for_source('x', timeout => '180 s')");
+			tables_equal($my, $pg, ['bank.nothing'], 'then its rows are there');
+			end('x');
+		};
+	}
+}
 
 done_testing();
 
