@@ -161,15 +161,22 @@ direct_note_written(DirectWriter *writer, const ItemPointerData *tid)
 	written->tid = *tid;
 }
 
-/* The row with the key where it was written, if nobody else is at it. */
+/* The row with the key where it was written, if nobody else is at it.  The page is pruned as an index scan would do it. */
 static bool
 find_written(DirectWriter *writer)
 {
 	WrittenRow *written = written_row(writer);
-	bool		found = ItemPointerIsValid(&written->tid) && written->key_hash == writer->key_hash &&
-		table_tuple_fetch_row_version(writer->relation, &written->tid, (Snapshot) &writer->snapshot, writer->found) &&
-		!TransactionIdIsValid(writer->snapshot.xmin) && !TransactionIdIsValid(writer->snapshot.xmax);
+	Buffer		buffer;
+	bool		found;
 
+	if (!ItemPointerIsValid(&written->tid) || written->key_hash != writer->key_hash)
+		return false;
+	ExecClearTuple(writer->found);
+	buffer = ReadBuffer(writer->relation, ItemPointerGetBlockNumber(&written->tid));
+	heap_page_prune_opt(writer->relation, buffer);
+	found = table_tuple_fetch_row_version(writer->relation, &written->tid, (Snapshot) &writer->snapshot, writer->found) &&
+		!TransactionIdIsValid(writer->snapshot.xmin) && !TransactionIdIsValid(writer->snapshot.xmax);
+	ReleaseBuffer(buffer);
 	for (int i = 0; i < writer->nkeys && found; i++)
 	{
 		ScanKey		key = &writer->keys[i];
