@@ -3,6 +3,16 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION capstan" to load this file. \quit
 
+-- Workers act as a superuser on what is in this schema: who owns it could put something else there.
+DO $$
+BEGIN
+    IF NOT (SELECT r.rolsuper FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'capstan') THEN
+        RAISE EXCEPTION 'schema "capstan" was there before the extension, and belongs to a role that is not a superuser'
+            USING ERRCODE = 'insufficient_privilege', HINT = 'DROP SCHEMA capstan, or ALTER SCHEMA capstan OWNER TO a superuser.';
+    END IF;
+END
+$$;
+
 -- ----------------------------------------------------------------------
 -- Type gtid_set
 -- ----------------------------------------------------------------------

@@ -124,6 +124,7 @@ capstan_meta_remove_table(int64 table_id)
 				 1, types, values, NULL, SPI_OK_INSERT);
 	note_keys_to_removed(table_id);
 	/* ranges, objects and shadow go with it */
+	meta_enforce_references();
 	meta_execute("DELETE FROM capstan.pipeline_table WHERE id = $1", 1, types, values, NULL, SPI_OK_DELETE);
 	capstan_meta_leave(&identity);
 }

@@ -45,6 +45,12 @@ capstan_meta_leave(MetaIdentity *identity)
 	SetUserIdAndSecContext(identity->userid, identity->sec_context);
 }
 
+void
+meta_enforce_references(void)
+{
+	(void) set_config_option("session_replication_role", "origin", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
 /* The kept plan of a statement.  All of them are texts in this folder, so there are only so many. */
 static SPIPlanPtr
 find_plan(const char *sql, int nargs, Oid *types)

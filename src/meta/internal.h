@@ -10,6 +10,8 @@
 #include "nodes/pg_list.h"
 
 /* Runs one statement, whose plan is kept; `expected` is the SPI_OK_ code it must give. */
+/* Between capstan_meta_enter() and capstan_meta_leave(): ON DELETE CASCADE acts, whatever session_replication_role the session has. */
+extern void meta_enforce_references(void);
 extern void meta_execute(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls, int expected);
 /* A text Datum, or 0 and 'n' in *null. */
 extern Datum meta_text_or_null(const char *text, char *null);

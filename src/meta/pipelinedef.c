@@ -216,6 +216,7 @@ capstan_meta_drop_pipeline(int64 id, const char *name, Oid by)
 	capstan_meta_enter(&identity);
 	resolve_incidents(name, "'halt', 'retry', 'warning', 'recovery'", by, "drop_pipeline");
 	/* progress, tables, ranges and the round go with it */
+	meta_enforce_references();
 	meta_execute("DELETE FROM capstan.pipeline WHERE id = $1", 1, types, values, NULL, SPI_OK_DELETE);
 	capstan_meta_leave(&identity);
 }
@@ -232,6 +233,11 @@ capstan_meta_adopt_pipeline(int64 id)
 	meta_execute("UPDATE capstan.pipeline SET system_identifier = $2, database_oid = $3, "
 				 "replica_uuid = pg_catalog.gen_random_uuid() WHERE id = $1",
 				 3, types, values, NULL, SPI_OK_UPDATE);
+	/* A dump has the ranges that were planned, and not the number of their round: it must not come again for other ones. */
+	meta_execute("INSERT INTO capstan.snapshot_round (pipeline_id, round) SELECT $1, max(r.round) FROM capstan.copied_range r "
+				 "JOIN capstan.pipeline_table t ON t.id = r.table_id WHERE t.pipeline_id = $1 HAVING max(r.round) IS NOT NULL "
+				 "ON CONFLICT (pipeline_id) DO UPDATE SET round = GREATEST(snapshot_round.round, EXCLUDED.round)",
+				 1, types, values, NULL, SPI_OK_INSERT);
 	capstan_meta_leave(&identity);
 }
 

@@ -307,12 +307,11 @@ capstan_failure_record(PipelineSlot *slot, int64 pipeline_id, bool is_pipeline_w
 	}
 	PG_CATCH();
 	{
-		/* the catalog cannot be written now: the slot and the log still say what happened */
+		/* the catalog cannot be written now: it is tried again, for a halt that the catalog does not have would be told to nobody */
 		MemoryContextSwitchTo(context);
 		not_stored = safe_message(CopyErrorData());
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
-		halted = !transient;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);

@@ -272,29 +272,54 @@ start_worker(int index)
 	LWLockRelease(Capstan->lock);
 }
 
+/*
+ * What the database says of connections.  Without a database of our own its row cannot be had from the cache if its privileges, those of
+ * many roles, lie in the TOAST table: *readable then is false.
+ */
+static ConnectProblem
+database_problem(Oid oid, bool *readable)
+{
+	ConnectProblem problem = CONNECT_NO_DATABASE;
+	Relation	relation = table_open(DatabaseRelationId, AccessShareLock);
+	TableScanDesc scan = table_beginscan_catalog(relation, 0, NULL);
+	HeapTuple	tuple;
+
+	*readable = false;
+	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	{
+		Form_pg_database database = (Form_pg_database) GETSTRUCT(tuple);
+
+		if (database->oid != oid)
+			continue;
+		problem = database->datallowconn ? CONNECT_NO_PROBLEM : CONNECT_CLOSED_DATABASE;
+		*readable = !HeapTupleHasExternal(tuple);
+	}
+	table_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return problem;
+}
+
 /* Why a worker could not connect as this role. */
 static ConnectProblem
 connect_problem(Oid database, Oid owner)
 {
-	HeapTuple	database_tuple;
 	HeapTuple	owner_tuple;
-	ConnectProblem problem = CONNECT_NO_PROBLEM;
+	ConnectProblem problem;
+	bool		readable;
 
 	StartTransactionCommand();
-	database_tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	(void) GetTransactionSnapshot();
+	problem = database_problem(database, &readable);
 	owner_tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(owner));
-	if (!HeapTupleIsValid(database_tuple))
-		problem = CONNECT_NO_DATABASE;
+	if (problem == CONNECT_NO_DATABASE)
+		;
 	else if (!HeapTupleIsValid(owner_tuple))
 		problem = CONNECT_NO_OWNER;
 	else if (!((Form_pg_authid) GETSTRUCT(owner_tuple))->rolcanlogin)
 		problem = CONNECT_NO_LOGIN;
-	else if (!((Form_pg_database) GETSTRUCT(database_tuple))->datallowconn)
-		problem = CONNECT_CLOSED_DATABASE;
-	else if (COMPAT_CONNECT_ACLCHECK(database, owner) != ACLCHECK_OK)
+	/* else the worker itself is refused, and tried again */
+	else if (problem == CONNECT_NO_PROBLEM && readable && COMPAT_CONNECT_ACLCHECK(database, owner) != ACLCHECK_OK)
 		problem = CONNECT_NO_RIGHT;
-	if (HeapTupleIsValid(database_tuple))
-		ReleaseSysCache(database_tuple);
 	if (HeapTupleIsValid(owner_tuple))
 		ReleaseSysCache(owner_tuple);
 	CommitTransactionCommand();

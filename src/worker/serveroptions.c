@@ -160,5 +160,11 @@ capstan_server_options(const char *server_name, Oid userid)
 				 errhint("ALTER USER MAPPING FOR %s SERVER %s OPTIONS (ADD password '...').",
 						 OidIsValid(mapping->userid) ? quote_identifier(GetUserNameFromId(mapping->userid, false)) : "PUBLIC",
 						 quote_identifier(server->servername))));
+	/* so would its name in the operating system, to an account that auth_socket lets in */
+	if (strchr(options->hosts, '/') != NULL && !superuser_arg(userid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("only superusers may connect to a source by a Unix socket"),
+				 errdetail("Server \"%s\" has one as its host.", server->servername)));
 	return options;
 }

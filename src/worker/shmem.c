@@ -231,7 +231,8 @@ capstan_shmem_set_wanted(Oid database, int64 pipeline_id, const char *name, Oid 
 			slot->generation++;
 			slot->restart_at = 0;
 			slot->failures = 0;
-			if (slot->pid == 0)
+			/* one that has halted is about to end */
+			if (slot->pid == 0 || slot->state == WORKER_HALTED)
 			{
 				slot->state = WORKER_STARTING;
 				slot->state_since = GetCurrentTimestamp();
