@@ -98,9 +98,9 @@ expect_halt($pg, 'vector', 'value_not_convertible', qr/Column "v".*SQLSTATE/, qr
 is($pg->value("SELECT string_agg(v::text, ' ' ORDER BY id) FROM s.v01"), '{1,2.5,-3} {4}', 'real[] stays accepted');
 is($pg->value("SELECT string_agg(v::text, ' ' ORDER BY id) FROM s.two"), '[1,2,3]', 'vector(3) is accepted, each value is checked');
 drop_pipeline($pg, 'vector');
-$my->sql(sprintf $without, 'empty');
-start_pipeline($pg, 'vector', ['s.empty'], timeout => 0);
-expect_halt($pg, 'vector', 'value_not_convertible', qr/Column "v".*without numbers/, qr/s\.empty/);
+$my->sql(sprintf $without, 'numberless');
+start_pipeline($pg, 'vector', ['s.numberless'], timeout => 0);
+expect_halt($pg, 'vector', 'value_not_convertible', qr/Column "v".*without numbers/, qr/s\.numberless/);
 drop_pipeline($pg, 'vector');
 
 done_testing();
